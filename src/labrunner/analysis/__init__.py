@@ -1,0 +1,1 @@
+"""What it means: pure functions from committed rows to figures."""

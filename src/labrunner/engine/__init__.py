@@ -1,0 +1,1 @@
+"""The machine that joins schedule, executor, policy and store."""

@@ -1,0 +1,114 @@
+"""The few exceptions of this program, each with the exit code that it ends a command with.
+
+An exception means that somebody has to act. What goes wrong inside an attempt is a record with a
+cause (`labrunner.records.cause`), not one of these; `AttemptFailed` is the one bridge between the two.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import ClassVar
+
+from labrunner.records.cause import Cause
+
+
+class ExitCode(IntEnum):
+    """What a `lab` command's exit status says."""
+
+    SUCCESS = 0
+    RUN_FAILED = 1
+    BAD_INPUT = 2
+    STORAGE = 3
+    NOT_MET = 4
+    INTERRUPTED = 130
+
+
+class LabError(Exception):
+    """Root of everything that this program raises on purpose."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.RUN_FAILED
+
+
+class InputError(LabError):
+    """Something that a person wrote can't be used: an experiment file, a task row, an option."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, where: str, problem: str) -> None:
+        """Say where (file and field) and what was found, with what would be right."""
+        self.where = where
+        self.problem = problem
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+
+class InputErrors(LabError):
+    """Several input errors found in one go, so that people mend them in one go."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, problems: list[InputError]) -> None:
+        """Keep the problems in the order in which they were found."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class StoreError(LabError):
+    """Storage failed: a write or a sync did not go through. Never tried again on the same file."""
+
+    exit_code = ExitCode.STORAGE
+
+
+class DamagedRun(StoreError):
+    """A run's files contradict its journal in a way that no crash of ours can explain."""
+
+
+class RunLocked(LabError):
+    """Another process owns the run."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class AttemptFailed(LabError):
+    """Something ended an attempt without a grade; `labrunner.trial` turns it into a record."""
+
+    cause: ClassVar[Cause] = Cause.RUNNER
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Name the reason in one machine-readable word, and tell people the rest in `message`."""
+        self.reason = reason
+        super().__init__(message)
+
+    @classmethod
+    @contextmanager
+    def during(cls, reason: str, doing: str) -> Iterator[None]:
+        """Blame this class for whatever escapes, unless a more exact one was blamed before."""
+        try:
+            yield
+        except LabError:
+            raise
+        except Exception as error:
+            raise cls(reason, f"{doing}: {error}") from error
+
+
+class SandboxFailed(AttemptFailed):
+    """The place where the attempt ran is to blame: engine, image, host, or the barrier."""
+
+    cause = Cause.SANDBOX
+
+
+class SetupFailed(AttemptFailed):
+    """The task's setup, or a tool that it needs, is to blame."""
+
+    cause = Cause.SETUP
+
+
+class GraderFailed(AttemptFailed):
+    """The grader gave no judgement that can be used."""
+
+    cause = Cause.GRADE_ERROR
+
+
+class ProviderFailed(AttemptFailed):
+    """A model provider failed after its own retries, or an agent said so by its exit status."""
+
+    cause = Cause.PROVIDER

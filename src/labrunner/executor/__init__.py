@@ -1,0 +1,1 @@
+"""Who carries attempts out: the Executor door and its adapters."""

@@ -1,0 +1,1 @@
+"""What is asked: authoring models, their resolution to a frozen Experiment, digests, the schedule."""

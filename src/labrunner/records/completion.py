@@ -1,0 +1,192 @@
+"""How an attempt ended, as its executor reports it to the coordinator.
+
+An attempt ends as exactly one of three types. Files stay in the attempt's folder and are named here by
+digest and size: whoever carried the attempt out has synced (and, from another machine, delivered) them.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from labrunner.records.cause import Cause
+
+Verdict = Literal["pass", "fail"]
+EndedBy = Literal[
+    "timeout",
+    "memory",
+    "disk",
+    "wrapper_killed",
+    "time",
+    "messages",
+    "tokens",
+    "cost",
+    "working_time",
+]
+AgentOutcome = Literal["exited", "timed_out", "skipped"]
+
+
+class FileRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of an attempt: path below the attempt's folder, content's digest, size in bytes."""
+
+    path: str
+    digest: str
+    size: int
+
+
+class PhaseFact(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How one phase (setup, agent, grader) ended. Nothing here depends on clock or machine."""
+
+    exit_status: int | None = None
+    """Exit status, 128 + n for signal n; None when the phase was ended by us."""
+    timed_out: bool = False
+    oom_killed: bool = False
+    over_disk: bool = False
+
+
+class Evaluator(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Who judged."""
+
+    name: str
+    mode: Literal["official", "custom"] = "custom"
+    version: str | None = None
+    command: tuple[str, ...] | None = None
+
+
+class Prediction(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What was predicted, as the grader understood it."""
+
+    kind: Literal["patch", "text", "json", "artifact_ref"]
+    value: Any = None  # any JSON: the grader's own
+    artifact_ref: str | None = None
+    metadata: dict[str, Any] | None = None  # any JSON: the grader's own
+
+
+class ArtifactRef(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A file that a grader points to."""
+
+    ref: str
+    logical_name: str | None = None
+    mime_type: str | None = None
+
+
+class Graded(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag="graded",
+):
+    """The attempt has a verdict, whatever its agent did."""
+
+    verdict: Verdict
+    primary_metric_name: str
+    primary_metric_value: float
+    evaluator: Evaluator
+    metrics: dict[str, float | int | str | bool | None] = {}
+    prediction: Prediction | None = None
+    artifacts: tuple[ArtifactRef, ...] = ()
+    ext: dict[str, Any] = {}  # any JSON: the grader's own
+    ended_by: EndedBy | None = None
+    flags: tuple[str, ...] = ()
+    """Facts that people should see: `missing` (nothing was delivered), `not_graded`, `invalid_result`…"""
+
+
+class Failed(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag="failed",
+):
+    """The attempt has no verdict; somebody other than the agent is to blame. Missing data, not a zero."""
+
+    cause: Cause
+    reason: str
+    """One machine-readable word, the same on every machine: `grader_exit`, `score_not_json`, …"""
+    message: str
+    """For people. May hold paths and times, so it goes to timings.jsonl only."""
+    traceback: str | None = None
+
+
+class Cancelled(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag="cancelled",
+):
+    """The run was stopped: no result, the slot is owed."""
+
+    reason: str
+
+
+AttemptEnd = Graded | Failed | Cancelled
+
+
+class AttemptTiming(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What depends on clock or machine about one attempt."""
+
+    attempt: int
+    started_at: str
+    ended_at: str
+    host: str
+    sandbox: str
+    phases_s: dict[str, float] = {}
+    """Seconds spent in prepare, setup, agent, barrier, grader, collect."""
+    limits: dict[str, float | int | str | bool | None] = {}
+    """Limits as enforced, by name; None where one was not enforced."""
+    usage: dict[str, float | int] = {}
+    """Resource use as measured: cpu_s, max_rss_mb, disk_mb, tokens, cost_usd, …"""
+    message: str | None = None
+    traceback: str | None = None
+    logs: tuple[FileRef, ...] = ()
+    masked_secrets: int = 0
+    barrier: dict[str, int | str | bool] = {}
+    adopted: bool = False
+
+
+class AttemptFact(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What is fixed about one attempt: the same on every machine for the same agent behaviour."""
+
+    attempt: int
+    outcome: Literal["graded", "failed"]
+    cause: Cause | None = None
+    reason: str | None = None
+    setup: PhaseFact | None = None
+    agent: PhaseFact | None = None
+    grader: PhaseFact | None = None
+    grader_tries: int = 0
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One attempt's end: a small record. The coordinator decides what follows."""
+
+    token: str
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    end: AttemptEnd
+    setup: PhaseFact | None = None
+    agent: PhaseFact | None = None
+    grader: PhaseFact | None = None
+    grader_tries: int = 0
+    barrier: str = "none"
+    """How the barrier was held: `pid_namespace`, `process_tree`, `shared_user`, `restarted`, …"""
+    files: tuple[FileRef, ...] = ()
+    """Files with the same content on every machine: result, prediction, score, collected artifacts."""
+    timing: AttemptTiming

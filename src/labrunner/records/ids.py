@@ -1,0 +1,48 @@
+"""Names of runs, trials and dispatches.
+
+A trial's id comes from variant, task and replication, never from the run: the same trial has the same
+id in every run of an experiment, and it is safe as a folder's name.
+"""
+
+import hashlib
+import re
+import secrets
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+RUN_ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}$"
+_ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=-]+")
+
+
+class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Identity that nearly every record carries."""
+
+    run_id: str
+    trial_id: str
+    variant_id: str
+    task_id: str
+    repl_idx: int
+
+
+def make_run_id(name: str, now: datetime) -> str:
+    """Name a run: UTC time, experiment, 8 random characters."""
+    mark = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return f"{now:%Y-%m-%dT%H-%M-%S}_{_slug(name, 60) or 'run'}_{mark}"
+
+
+def make_trial_id(variant_id: str, task_id: str, repl_idx: int) -> str:
+    """Name a trial so that people recognise it and file systems accept it."""
+    mark = hashlib.sha256(f"{variant_id}\0{task_id}\0{repl_idx}".encode()).hexdigest()[:10]
+    return f"{_slug(task_id, 40)}.{_slug(variant_id, 40)}.{repl_idx}-{mark}"
+
+
+def make_token() -> str:
+    """Make the random mark of one dispatch."""
+    return secrets.token_hex(16)
+
+
+def _slug(text: str, longest: int) -> str:
+    return _UNSAFE.sub("-", text).strip("-.")[:longest] or "x"

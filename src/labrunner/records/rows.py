@@ -1,0 +1,144 @@
+"""The rows that a commit publishes, as they lie in the run's JSONL files.
+
+`predictions`, `scores` and `trials` hold nothing that depends on time, machine or concurrency;
+`timings` holds everything that does.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from labrunner.records import canonical
+from labrunner.records.cause import Cause
+from labrunner.records.completion import (
+    ArtifactRef,
+    AttemptFact,
+    AttemptTiming,
+    EndedBy,
+    Evaluator,
+    FileRef,
+    Prediction,
+    Verdict,
+)
+from labrunner.records.ids import Ids
+
+BLANK_RUN_ID: Final = ""
+MAX_ROW_BYTES: Final = 64 * 1024
+
+
+class Benchmark(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Which benchmark a row belongs to."""
+
+    adapter_id: str
+    name: str
+    split: str
+    version: str | None = None
+
+
+class PredictionRow(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One line of `benchmark/predictions.jsonl`."""
+
+    schema_version: Literal["benchmark_prediction_record_v1"]
+    schedule_idx: int
+    slot_commit_id: str
+    attempt: int
+    row_seq: int
+    ids: Ids
+    benchmark: Benchmark
+    prediction: Prediction
+    ext: dict[str, Any] = {}  # any JSON: the grader's own
+
+
+class ScoreRow(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One line of `benchmark/scores.jsonl`: a graded trial's judgement. Failed slots have none."""
+
+    schema_version: Literal["benchmark_score_record_v1"]
+    schedule_idx: int
+    slot_commit_id: str
+    attempt: int
+    row_seq: int
+    ids: Ids
+    benchmark: Benchmark
+    verdict: Literal["pass", "fail", "missing", "error"]
+    primary_metric_name: str
+    primary_metric_value: float
+    evaluator: Evaluator
+    metrics: dict[str, float | int | str | bool | None] = {}
+    artifacts: tuple[ArtifactRef, ...] = ()
+    ext: dict[str, Any] = {}  # any JSON: the grader's own
+
+
+class TrialRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of `facts/trials.jsonl`: a committed trial."""
+
+    schema_version: Literal["trial_record_v1"]
+    schedule_idx: int
+    slot_commit_id: str
+    attempt: int
+    ids: Ids
+    task_digest: str
+    variant_digest: str
+    outcome: Literal["graded", "failed"]
+    verdict: Verdict | None
+    primary_metric_name: str | None
+    primary_metric_value: float | None
+    cause: Cause | None
+    reason: str | None
+    ended_by: EndedBy | None
+    flags: tuple[str, ...]
+    barrier: str
+    attempts: tuple[AttemptFact, ...]
+    files: tuple[FileRef, ...]
+
+
+class TimingRow(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One line of `facts/timings.jsonl`: what depends on clock or machine about a committed trial."""
+
+    schema_version: Literal["trial_timing_v1"]
+    schedule_idx: int
+    ids: Ids
+    attempts: tuple[AttemptTiming, ...]
+    cut_off: tuple[str, ...] = ()
+    """Folders of attempts that a crash cut off, below the trial's folder."""
+
+
+class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A final slot, ready to be buffered or committed: complete rows, and their digest."""
+
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    slot_commit_id: str
+    predictions: tuple[PredictionRow, ...]
+    scores: tuple[ScoreRow, ...]
+    trial: TrialRow
+    timing: TimingRow
+
+
+def blank(ids: Ids) -> Ids:
+    """Take the run out of an identity, so that digests compare across runs."""
+    return msgspec.structs.replace(ids, run_id=BLANK_RUN_ID)
+
+
+def slot_commit_id(experiment_digest: str, trial_id: str, attempt: int) -> str:
+    """Name one slot's publication: the same in every run of the experiment."""
+    return canonical.digest((experiment_digest, trial_id, attempt))[7:39]
+
+
+def rows_digest(
+    predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, ...], trial: TrialRow
+) -> str:
+    """Digest of a slot's rows with the run's id blanked. Timings are not in it."""
+    ids = blank(trial.ids)
+    lines = [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in predictions]
+    lines += [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in scores]
+    lines.append(canonical.encode_line(msgspec.structs.replace(trial, ids=ids)))
+    return canonical.digest_bytes(*lines)

@@ -1,0 +1,108 @@
+"""What a run directory says about the run as a whole: `run.json`, `status.json`, the lock's note."""
+
+from typing import Any, Literal
+
+import msgspec
+
+RunStatus = Literal["started", "success", "error", "cancelled"]
+
+
+class Git(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """State of the experiment's folder in git."""
+
+    commit: str
+    dirty: bool
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a run came from."""
+
+    user: str
+    host: str
+    boot_id: str
+    platform: str
+    python: str
+    labrunner: str
+    argv: tuple[str, ...]
+    git: Git | None
+
+
+class Digests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What identifies the question that a run answers."""
+
+    experiment: str
+    schedule: str
+    tasks: str
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`run.json`: written once, before anything else, never changed."""
+
+    schema_version: Literal["run_v1"]
+    run_id: str
+    lineage_id: str
+    name: str
+    created_at: str
+    tags: tuple[str, ...]
+    planned: int
+    """How many slots the schedule has."""
+    digests: Digests
+    experiment: dict[str, Any]  # the resolved Experiment without its tasks, encoded by its own room
+    provenance: Provenance
+    env_file: str | None
+    """Path of `--env-file`, read again when the run goes on. Never its content."""
+    retry_of: tuple[str, ...] = ()
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a run is."""
+
+    planned: int
+    committed: int
+    buffered: int
+    running: int
+    passed: int
+    failed: int
+    errors: int
+
+
+class ScheduleProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Position in the fixed order: everything before `next_schedule_idx` is committed."""
+
+    next_schedule_idx: int
+    total: int
+
+
+class RunError(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What ended a run that did not succeed."""
+
+    message: str
+    cause: str | None = None
+    trial_id: str | None = None
+
+
+class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`status.json`: a view for people and listings, replaced atomically. The journal is the truth."""
+
+    schema_version: Literal["status_v1"]
+    run_id: str
+    status: RunStatus
+    counts: Counts
+    schedule_progress: ScheduleProgress
+    error: RunError | None
+    started_at: str
+    updated_at: str
+    ended_at: str | None
+    chain: str | None
+    """The run's digest: set when the run has ended."""
+
+
+class LockNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Text inside the lock file. Informs people; the kernel's lock alone decides."""
+
+    pid: int
+    host: str
+    boot_id: str
+    since: str

@@ -1,0 +1,1 @@
+"""A run on disk: layout, lock, journal, buffer, committer, opening and reading."""
