@@ -33,9 +33,7 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     size: int
 
 
-class PhaseFact(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class PhaseFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How one phase (setup, agent, grader) ended. Nothing here depends on clock or machine."""
 
     exit_status: int | None = None
@@ -45,9 +43,7 @@ class PhaseFact(
     over_disk: bool = False
 
 
-class Evaluator(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Evaluator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who judged."""
 
     name: str
@@ -56,9 +52,7 @@ class Evaluator(
     command: tuple[str, ...] | None = None
 
 
-class Prediction(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What was predicted, as the grader understood it."""
 
     kind: Literal["patch", "text", "json", "artifact_ref"]
@@ -67,9 +61,7 @@ class Prediction(
     metadata: dict[str, Any] | None = None  # any JSON: the grader's own
 
 
-class ArtifactRef(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ArtifactRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A file that a grader points to."""
 
     ref: str
@@ -158,9 +150,7 @@ class AttemptTiming(
     adopted: bool = False
 
 
-class AttemptFact(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class AttemptFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is fixed about one attempt: the same on every machine for the same agent behaviour."""
 
     attempt: int

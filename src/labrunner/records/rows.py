@@ -26,9 +26,7 @@ BLANK_RUN_ID: Final = ""
 MAX_ROW_BYTES: Final = 64 * 1024
 
 
-class Benchmark(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which benchmark a row belongs to."""
 
     adapter_id: str
@@ -53,9 +51,7 @@ class PredictionRow(
     ext: dict[str, Any] = {}  # any JSON: the grader's own
 
 
-class ScoreRow(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ScoreRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of `benchmark/scores.jsonl`: a graded trial's judgement. Failed slots have none."""
 
     schema_version: Literal["benchmark_score_record_v1"]
@@ -97,9 +93,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files: tuple[FileRef, ...]
 
 
-class TimingRow(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of `facts/timings.jsonl`: what depends on clock or machine about a committed trial."""
 
     schema_version: Literal["trial_timing_v1"]
@@ -133,9 +127,7 @@ def slot_commit_id(experiment_digest: str, trial_id: str, attempt: int) -> str:
     return canonical.digest((experiment_digest, trial_id, attempt))[7:39]
 
 
-def rows_digest(
-    predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, ...], trial: TrialRow
-) -> str:
+def rows_digest(predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, ...], trial: TrialRow) -> str:
     """Digest of a slot's rows with the run's id blanked. Timings are not in it."""
     ids = blank(trial.ids)
     lines = [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in predictions]

@@ -73,9 +73,7 @@ class ScheduleProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     total: int
 
 
-class RunError(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class RunError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What ended a run that did not succeed."""
 
     message: str

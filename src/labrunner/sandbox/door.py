@@ -115,7 +115,7 @@ class Phase:
     env: Mapping[str, str]
     """Complete but for HOME and TMPDIR, which the sandbox sets to private, empty folders."""
     timeout_s: float
-    network: Network = Network(mode="none")
+    network: Network
     stdin: Path | None = None
     """A host file fed to standard input; None closes it."""
     user: str | None = None
