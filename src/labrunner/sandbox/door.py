@@ -90,6 +90,8 @@ class GuestPaths:
     grader: str
     python: str
     """The interpreter that runs `lab`, where it is visible; else `python3`."""
+    search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    """PATH inside, before an agent's or a grader's own `bin/` is put in front of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
