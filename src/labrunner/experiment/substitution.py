@@ -1,0 +1,103 @@
+"""`$name` in commands, env values, folders and image names, in two stages.
+
+First stage, when an experiment is resolved: bindings of a variant become text. Built-in names are only known
+once a sandbox says where things lie, so they stay, as `${name}`; a literal dollar stays `$$`, also one that
+came in with a binding's value. Second stage, `expand`: what is left becomes text.
+Rule: after the first stage a text holds no dollar but in `${built-in}` and `$$`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+BUILT_INS: Final = ("agent_dir", "grader_dir", "workspace", "task_path", "prompt_path", "python")
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_DOLLAR: Final = re.compile(
+    rf"\$(?:(?P<dollar>\$)|(?P<bare>{_NAME})|\{{(?P<braced>{_NAME})\}}|(?P<wrong>.?))", re.DOTALL
+)
+_BINDING_NAME: Final = re.compile(rf"{_NAME}\Z")
+
+
+class UnknownName(ValueError):
+    """A text asks for something that can't be put there; the message is for the author."""
+
+
+def is_name(text: str) -> bool:
+    """Whether `$text` can be written."""
+    return _BINDING_NAME.match(text) is not None
+
+
+def escape(text: str) -> str:
+    """Write a literal text so that substitution gives it back."""
+    return text.replace("$", "$$")
+
+
+def scalar_text(value: object) -> str | None:
+    """A binding's value as text in a command; None when it has no single obvious text."""
+    match value:
+        case str():
+            return value
+        case bool() | int() | float():
+            return json.dumps(value)
+        case _:
+            return None
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The names that a text asks for."""
+    found = (match["bare"] or match["braced"] for match in _DOLLAR.finditer(text))
+    return frozenset(name for name in found if name)
+
+
+def bind(text: str, bindings: Mapping[str, object], built_ins: Iterable[str] = BUILT_INS) -> str:
+    """First stage: put bindings in; `built_ins` are those allowed here, and stay as `${name}`."""
+    allowed = tuple(built_ins)
+
+    def replace(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$$"
+        name = match["bare"] or match["braced"]
+        if not name:
+            raise UnknownName(f"'${match['wrong']}' is no name to put in; write $$ for a dollar sign")
+        if name in allowed:
+            return f"${{{name}}}"
+        return _bound(name, bindings, allowed)
+
+    return _DOLLAR.sub(replace, text)
+
+
+def expand(text: str, names: Mapping[str, str]) -> str:
+    """Second stage: put the built-in names' values in, and make `$$` a dollar sign."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        name = match["bare"] or match["braced"] or match["wrong"]
+        if name not in names:
+            raise UnknownName(_unknown(name, names))
+        return names[name]
+
+    return _DOLLAR.sub(replace, text)
+
+
+def expand_all(texts: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Second stage, for each text of a command."""
+    return tuple(expand(text, names) for text in texts)
+
+
+def _bound(name: str, bindings: Mapping[str, object], allowed: tuple[str, ...]) -> str:
+    if name not in bindings:
+        raise UnknownName(_unknown(name, (*bindings, *allowed)))
+    text = scalar_text(bindings[name])
+    if text is None:
+        kind = "null" if bindings[name] is None else "a list or map"
+        raise UnknownName(
+            f"binding '{name}' is {kind}; only text, numbers, true and false can be put in here"
+        )
+    return escape(text)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    listed = ", ".join(f"${each}" for each in sorted(known)) or "none"
+    return f"unknown name '${name}'; known here: {listed}; write $$ for a dollar sign"
