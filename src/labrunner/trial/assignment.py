@@ -1,0 +1,76 @@
+"""What an executor needs to carry out attempts: the shared context, and one assignment per attempt."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from labrunner.experiment.model import Experiment, Task, Variant
+from labrunner.experiment.schedule import Slot
+from labrunner.records.ids import Ids
+from labrunner.sandbox.door import AttemptFolders
+
+BENCHMARK_ADAPTER: Final = "labrunner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialContext:
+    """What all attempts of a run share on one machine."""
+
+    experiment: Experiment
+    run_id: str
+    trials_dir: Path
+    host: str
+    secrets: Mapping[str, str]
+    """Values of the declared secrets: in memory only, never written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One attempt to be carried out: small, so that it can travel."""
+
+    token: str
+    slot: Slot
+    trial_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptScene:
+    """An assignment joined with what it refers to."""
+
+    context: TrialContext
+    assignment: Assignment
+    task: Task
+    variant: Variant
+    ids: Ids
+    folders: AttemptFolders
+
+
+class Notes(Protocol):
+    """What the coordinator wants to know while an attempt runs, made durable where it must be."""
+
+    async def barrier_held(self, token: str, payload: bytes) -> None:
+        """The agent has ended with these facts; no grader has started."""
+        ...
+
+    async def grader_starting(self, token: str) -> None:
+        """From here on the workspace may have been seen by a grader."""
+        ...
+
+
+def set_scene(context: TrialContext, assignment: Assignment) -> AttemptScene:
+    """Join an assignment with its task, variant, identity and folders."""
+    task = context.experiment.tasks[assignment.slot.task_idx]
+    variant = context.experiment.variants[assignment.slot.variant_idx]
+    ids = Ids(
+        run_id=context.run_id,
+        trial_id=assignment.trial_id,
+        variant_id=variant.id,
+        task_id=task.id,
+        repl_idx=assignment.slot.repl_idx,
+    )
+    folders = AttemptFolders(root=context.trials_dir / assignment.trial_id / str(assignment.attempt))
+    return AttemptScene(
+        context=context, assignment=assignment, task=task, variant=variant, ids=ids, folders=folders
+    )

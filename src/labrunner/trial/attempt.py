@@ -1,0 +1,250 @@
+"""One attempt, from its empty folder to its completion: setup, agent, barrier, grader, collection.
+
+Rules: every way out yields exactly one `Completion`, except cancellation, which passes through after the
+sandbox has ended everything; this is the one place where an `AttemptFailed` becomes a record, and where
+anything else that escapes is blamed on ourselves, with its traceback.
+"""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from labrunner.errors import AttemptFailed, GraderFailed
+from labrunner.records import schema
+from labrunner.records.cause import Cause
+from labrunner.records.completion import (
+    AttemptEnd,
+    AttemptTiming,
+    Completion,
+    Failed,
+    Graded,
+    PhaseFact,
+)
+from labrunner.sandbox.door import AgentRun, GuestPaths, PhaseEnd, Sandbox, SandboxMaker, SandboxSpec
+from labrunner.trial import classification, phases, preparation
+from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
+from labrunner.trial.classification import AgentFacts
+from labrunner.trial.collection import RESULT_CAP, Collected, collect
+from labrunner.trial.handedin import Refusal, read_plain
+from labrunner.trial.judgement import SCORE_CAP, Identity, judge, read_prediction
+from labrunner.trial.masking import Masker, make_masker
+
+T = TypeVar("T")
+
+
+async def carry_out(
+    context: TrialContext, assignment: Assignment, maker: SandboxMaker, notes: Notes
+) -> Completion:
+    """Carry out one attempt and say how it ended."""
+    scene = set_scene(context, assignment)
+    return await _Attempt(scene, maker, notes).carry_out()
+
+
+class _Attempt:
+    """What is known so far about an attempt under way."""
+
+    def __init__(self, scene: AttemptScene, maker: SandboxMaker, notes: Notes) -> None:
+        self._scene = scene
+        self._maker = maker
+        self._notes = notes
+        self._masker = _masker(scene)
+        self._started_at = datetime.now(UTC)
+        self._phases_s: dict[str, float] = {}
+        self._usage: dict[str, float | int] = {}
+        self._limits: dict[str, float | int | str | bool | None] = {}
+        self._setup: PhaseFact | None = None
+        self._agent: PhaseFact | None = None
+        self._grader: PhaseFact | None = None
+        self._grader_tries = 0
+        self._barrier = "none"
+
+    async def carry_out(self) -> Completion:
+        end: AttemptEnd
+        try:
+            end = await self._reach_end()
+        except AttemptFailed as failure:
+            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+        except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
+            told = "".join(traceback.format_exception(bug))
+            end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
+        return await self._complete(end)
+
+    async def _reach_end(self) -> AttemptEnd:
+        scene = self._scene
+        agent_dir = Path(scene.variant.agent.dir.path) if scene.variant.agent.dir else None
+        guest = self._maker.guest_paths(scene.folders, agent_dir)
+        plan = phases.sandbox_plan(scene)
+        spec = SandboxSpec(folders=scene.folders, plan=plan, agent_dir=agent_dir, label=self._label())
+        await self._timed("prepare", preparation.lay_out, scene)
+        async with self._maker.open(spec) as sandbox:
+            self._barrier = sandbox.barrier
+            self._limits = dict(sandbox.limits)
+            preparation.write_policy(scene.folders, phases.policy_note(scene, self._limits))
+            return await self._run_phases(sandbox, guest)
+
+    async def _run_phases(self, sandbox: Sandbox, guest: GuestPaths) -> AttemptEnd:
+        setup, agent = phases.setup_phase(self._scene, guest), phases.agent_phase(self._scene, guest)
+        run = await sandbox.run_agent(setup, agent)
+        self._note_run(run)
+        if self._setup is not None and (failed := classification.setup_failure(self._setup)):
+            return failed
+        facts, invalid_result = await asyncio.to_thread(self._agent_facts)
+        policy = self._scene.context.experiment.grade_on_agent_failure
+        if end := classification.end_before_grading(facts, grade_on_agent_failure=policy):
+            return end
+        record = msgspec.json.encode({"agent": self._agent, "ending": facts.ending})
+        await self._notes.barrier_held(self._scene.assignment.token, record)
+        await self._timed("bring_grader", preparation.bring_grader, self._scene.task, self._scene.folders)
+        return await self._grade(sandbox, guest, facts, invalid_result=invalid_result)
+
+    async def _grade(
+        self, sandbox: Sandbox, guest: GuestPaths, facts: AgentFacts, *, invalid_result: bool
+    ) -> Graded:
+        """Run the grader until it gives a judgement or its retries are used up."""
+        phase = phases.grader_phase(self._scene, guest, facts.ending)
+        while True:
+            self._grader_tries += 1
+            await asyncio.to_thread(preparation.clear_verdicts, self._scene.folders)
+            await self._notes.grader_starting(self._scene.assignment.token)
+            end = await sandbox.run_grader(phase)
+            self._grader = _fact(end)
+            self._add_seconds("grader", end.seconds)
+            try:
+                return await asyncio.to_thread(self._judged, self._grader, facts, invalid_result)
+            except GraderFailed:
+                if self._grader_tries > self._scene.task.grader.retries:
+                    raise
+
+    def _judged(self, grader: PhaseFact, facts: AgentFacts, invalid_result: bool) -> Graded:
+        if failure := classification.grader_failure(grader):
+            raise GraderFailed(*failure)
+        assignment, out = self._scene.assignment, self._scene.folders.out
+        identity = Identity(
+            ids=self._scene.ids,
+            schedule_idx=assignment.slot.schedule_idx,
+            attempt=assignment.attempt,
+        )
+        score = self._read(out, "benchmark_score.json", SCORE_CAP)
+        judgement = judge(score, identity, pass_at=self._scene.task.grader.pass_at)
+        prediction = read_prediction(self._read(out, "benchmark_prediction.json", SCORE_CAP), identity)
+        return classification.graded(facts, judgement, prediction, invalid_result=invalid_result)
+
+    def _agent_facts(self) -> tuple[AgentFacts, bool]:
+        """Join how the agent ended with what it handed in; and whether that is not what it should be."""
+        agent = self._scene.variant.agent
+        end = self._agent or PhaseFact()
+        result = self._read(self._scene.folders.out, "result.json", RESULT_CAP)
+        is_missing = isinstance(result, Refusal) and result.reason == "missing"
+        is_valid = isinstance(result, bytes) and _is_agent_result(result)
+        cause = agent.error_exit_codes.get(end.exit_status) if end.exit_status is not None else None
+        facts = AgentFacts(
+            end=end,
+            has_result=is_valid,
+            requires_result=agent.require_result,
+            error_cause=Cause(cause) if cause is not None else None,
+        )
+        return facts, not is_valid and not is_missing
+
+    def _read(self, folder: Path, name: str, cap: int) -> bytes | Refusal:
+        data = read_plain(folder, name, cap=cap)
+        return self._masker.mask(data)[0] if isinstance(data, bytes) else data
+
+    def _note_run(self, run: AgentRun) -> None:
+        self._phases_s["barrier"] = run.barrier_s
+        if run.setup is not None:
+            self._setup = _fact(run.setup)
+            self._add_seconds("setup", run.setup.seconds)
+        if run.agent is not None:
+            self._agent = _fact(run.agent)
+            self._add_seconds("agent", run.agent.seconds)
+            self._usage.update(run.agent.usage)
+
+    async def _complete(self, end: AttemptEnd) -> Completion:
+        assignment = self._scene.assignment
+        try:
+            kept = await self._timed("collect", collect, self._scene.folders, self._masker)
+        except AttemptFailed as failure:
+            kept = Collected(files=(), logs=(), masked_secrets=0)
+            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+        return Completion(
+            token=assignment.token,
+            schedule_idx=assignment.slot.schedule_idx,
+            trial_id=assignment.trial_id,
+            attempt=assignment.attempt,
+            end=end,
+            setup=self._setup,
+            agent=self._agent,
+            grader=self._grader,
+            grader_tries=self._grader_tries,
+            barrier=self._barrier,
+            files=kept.files if isinstance(end, Graded) else (),
+            timing=self._timing(end, kept),
+        )
+
+    def _timing(self, end: AttemptEnd, kept: Collected) -> AttemptTiming:
+        failed = end if isinstance(end, Failed) else None
+        return AttemptTiming(
+            attempt=self._scene.assignment.attempt,
+            started_at=stamp(self._started_at),
+            ended_at=stamp(datetime.now(UTC)),
+            host=self._scene.context.host,
+            sandbox=self._scene.variant.sandbox.kind,
+            phases_s={name: round(seconds, 6) for name, seconds in self._phases_s.items()},
+            limits=self._limits,
+            usage=self._usage,
+            message=self._masked(failed.message) if failed else None,
+            traceback=self._masked(failed.traceback) if failed and failed.traceback else None,
+            logs=kept.logs,
+            masked_secrets=kept.masked_secrets,
+        )
+
+    def _masked(self, text: str) -> str:
+        return self._masker.mask(text.encode())[0].decode(errors="replace")[:16_384]
+
+    def _label(self) -> str:
+        assignment = self._scene.assignment
+        return f"{self._scene.context.run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}"
+
+    async def _timed(self, name: str, work: Callable[..., T], *args: object) -> T:
+        """Do blocking work in a thread and note how long it took."""
+        start = time.monotonic()
+        try:
+            return await asyncio.to_thread(work, *args)
+        finally:
+            self._add_seconds(name, time.monotonic() - start)
+
+    def _add_seconds(self, name: str, seconds: float) -> None:
+        self._phases_s[name] = self._phases_s.get(name, 0.0) + seconds
+
+
+def stamp(moment: datetime) -> str:
+    """A UTC time as records write it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_agent_result(data: bytes) -> bool:
+    try:
+        schema.validate("agent_result_v1", data)
+    except ValueError:
+        return False
+    return True
+
+
+def _fact(end: PhaseEnd) -> PhaseFact:
+    return PhaseFact(
+        exit_status=end.exit_status,
+        timed_out=end.timed_out,
+        oom_killed=end.oom_killed,
+        over_disk=end.over_disk,
+    )
+
+
+def _masker(scene: AttemptScene) -> Masker:
+    names = {*scene.variant.agent.secrets, *scene.task.grader.secrets}
+    return make_masker({name: scene.context.secrets[name] for name in names})

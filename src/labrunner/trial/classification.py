@@ -1,0 +1,122 @@
+"""The total classification: how an agent ended x what its grader said -> exactly one end. Pure.
+
+An agent that fails is a measurement; an attempt with a cause is missing data. The two are never mixed.
+"""
+
+from dataclasses import dataclass
+
+from labrunner.records.cause import Cause
+from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, PhaseFact, Prediction
+from labrunner.trial.judgement import Judgement
+from labrunner.trial.phases import AgentEnding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFacts:
+    """What the classification wants to know of the agent."""
+
+    end: PhaseFact
+    has_result: bool
+    requires_result: bool
+    error_cause: Cause | None
+    """The cause that the agent's `error_exit_codes` name for its exit status, if they name one."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the agent did what it was asked, as far as its end tells."""
+        return (
+            self.end.exit_status == 0
+            and self.ended_by is None
+            and (self.has_result or not self.requires_result)
+        )
+
+    @property
+    def ended_by(self) -> EndedBy | None:
+        """The limit that it ran into, if it did."""
+        if self.end.timed_out:
+            return "timeout"
+        if self.end.oom_killed:
+            return "memory"
+        return "disk" if self.end.over_disk else None
+
+    @property
+    def ending(self) -> AgentEnding:
+        """What the grader is told."""
+        status = "" if self.end.exit_status is None else str(self.end.exit_status)
+        return AgentEnding(status=status, outcome="timed_out" if self.end.timed_out else "exited")
+
+
+def setup_failure(setup: PhaseFact) -> Failed | None:
+    """The end of an attempt whose setup did not succeed; None when it did."""
+    if setup.exit_status == 0 and not (setup.timed_out or setup.oom_killed or setup.over_disk):
+        return None
+    if setup.timed_out:
+        reason, told = "setup_timeout", "ran into its time limit"
+    elif setup.oom_killed:
+        reason, told = "setup_memory", "ran out of memory"
+    elif setup.over_disk:
+        reason, told = "setup_disk", "filled its disk"
+    else:
+        reason, told = "setup_exit", f"ended with exit status {setup.exit_status}"
+    return Failed(cause=Cause.SETUP, reason=reason, message=f"the setup command {told}")
+
+
+def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Failed | Graded | None:
+    """The end of an attempt that is not to be graded; None when the grader has its turn."""
+    if agent.error_cause is not None and agent.ended_by is None:
+        return Failed(
+            cause=agent.error_cause,
+            reason="agent_error_exit",
+            message=f"the agent ended with exit status {agent.end.exit_status}, "
+            f"which its error_exit_codes blame on: {agent.error_cause}",
+        )
+    if agent.succeeded or grade_on_agent_failure:
+        return None
+    return Graded(
+        verdict="fail",
+        primary_metric_name="pass",
+        primary_metric_value=0.0,
+        evaluator=Evaluator(name="labrunner"),
+        ended_by=agent.ended_by,
+        flags=("not_graded", *_result_flags(agent)),
+    )
+
+
+def grader_failure(grader: PhaseFact) -> tuple[str, str] | None:
+    """Reason and message when the grader's own end already decides; None when its score file may speak."""
+    if grader.timed_out:
+        return "grader_timeout", "the grader ran into its time limit"
+    if grader.oom_killed:
+        return "grader_memory", "the grader ran out of memory"
+    if grader.over_disk:
+        return "grader_disk", "the grader filled its disk"
+    if grader.exit_status != 0:
+        return "grader_exit", f"the grader ended with exit status {grader.exit_status}"
+    return None
+
+
+def graded(
+    agent: AgentFacts, judgement: Judgement, prediction: Prediction | None, *, invalid_result: bool
+) -> Graded:
+    """The end of an attempt whose grader gave a judgement."""
+    flags = [*_result_flags(agent)]
+    if judgement.is_missing:
+        flags.append("missing")
+    if invalid_result:
+        flags.append("invalid_result")
+    return Graded(
+        verdict=judgement.verdict,
+        primary_metric_name=judgement.primary_metric_name,
+        primary_metric_value=judgement.primary_metric_value,
+        evaluator=judgement.evaluator,
+        metrics=judgement.metrics,
+        prediction=prediction,
+        artifacts=judgement.artifacts,
+        ext=judgement.ext,
+        ended_by=agent.ended_by,
+        flags=tuple(flags),
+    )
+
+
+def _result_flags(agent: AgentFacts) -> tuple[str, ...]:
+    return ("no_result",) if agent.requires_result and not agent.has_result else ()

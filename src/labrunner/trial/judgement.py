@@ -1,0 +1,203 @@
+"""What a grader handed in, decoded strictly into a judgement. Pure.
+
+A grader supplies judgement only; the runner adds identity. Identity that a grader does write must match.
+`{"verdict": "pass"}` is a complete score file; so is `{"score": 0.7}`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from labrunner.errors import GraderFailed
+from labrunner.records import canonical
+from labrunner.records.completion import ArtifactRef, Evaluator, Prediction, Verdict
+from labrunner.records.ids import Ids
+from labrunner.trial.handedin import Refusal
+
+MAX_JUDGEMENT_BYTES: Final = 40 * 1024
+MAX_PREDICTION_BYTES: Final = 40 * 1024
+SCORE_CAP: Final = 1024 * 1024
+
+Number = float | int
+MetricValue = float | int | str | bool | None
+
+
+class GivenIds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Identity as a grader wrote it, each part optional."""
+
+    run_id: str | None = None
+    trial_id: str | None = None
+    variant_id: str | None = None
+    task_id: str | None = None
+    repl_idx: int | None = None
+
+
+class GivenError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a grader says went wrong with its own work."""
+
+    error_type: str | None = None
+    message: str | None = None
+    stack: str | None = None
+
+
+class ScoreFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`benchmark_score.json` as a grader may write it: judgement, and identity if it likes."""
+
+    verdict: Literal["pass", "fail", "missing", "error"] | None = None
+    score: Number | None = None
+    primary_metric_name: str | None = None
+    primary_metric_value: Number | None = None
+    metrics: dict[str, MetricValue] = {}
+    evaluator: Evaluator | None = None
+    artifacts: tuple[ArtifactRef, ...] = ()
+    ext: dict[str, Any] = {}  # any JSON: the grader's own
+    error: GivenError | None = None
+    schema_version: Literal["benchmark_score_record_v1"] | None = None
+    ids: GivenIds | None = None
+    schedule_idx: int | None = None
+    attempt: int | None = None
+    row_seq: int | None = None
+    slot_commit_id: str | None = None
+    benchmark: dict[str, Any] | None = None  # the runner's own is recorded
+    ts: str | None = None
+
+
+class PredictionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`benchmark_prediction.json`: `{"kind", "value"}`, or the same under `prediction` with identity."""
+
+    kind: Literal["patch", "text", "json", "artifact_ref"] | None = None
+    value: Any = None  # any JSON: the grader's own
+    artifact_ref: str | None = None
+    metadata: dict[str, Any] | None = None  # any JSON: the grader's own
+    prediction: Prediction | None = None
+    metrics: dict[str, MetricValue] = {}
+    ext: dict[str, Any] = {}  # any JSON: the grader's own
+    schema_version: Literal["benchmark_prediction_record_v1"] | None = None
+    ids: GivenIds | None = None
+    schedule_idx: int | None = None
+    attempt: int | None = None
+    row_seq: int | None = None
+    slot_commit_id: str | None = None
+    benchmark: dict[str, Any] | None = None  # the runner's own is recorded
+    ts: str | None = None
+
+
+_File = TypeVar("_File", ScoreFile, PredictionFile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What identity fields in a grader's files must agree with."""
+
+    ids: Ids
+    schedule_idx: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A grader's word, ready to become a row."""
+
+    verdict: Verdict
+    is_missing: bool
+    primary_metric_name: str
+    primary_metric_value: float
+    metrics: dict[str, MetricValue]
+    evaluator: Evaluator
+    artifacts: tuple[ArtifactRef, ...]
+    ext: dict[str, Any]
+
+
+def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judgement:
+    """Decode a score file into a judgement, or raise `GraderFailed` with the reason."""
+    given = _decode(data, "score", ScoreFile)
+    _check_identity(given, identity, "score")
+    if given.verdict is None and given.score is None:
+        raise GraderFailed("score_shape", 'the score file has neither "verdict" nor "score"')
+    if given.verdict == "error":
+        told = given.error.message if given.error and given.error.message else "no message given"
+        raise GraderFailed("grader_says_error", f"the grader reported an error of its own: {told}")
+    if not canonical.has_only_finite_numbers([given.ext, given.score, given.primary_metric_value]):
+        raise GraderFailed("score_shape", "the score file holds a number that is not finite")
+    judgement = _judgement(given, pass_at)
+    if len(canonical.encode([given.metrics, given.ext, given.artifacts])) > MAX_JUDGEMENT_BYTES:
+        raise GraderFailed(
+            "score_too_big",
+            f"metrics, artifacts and ext of the score file come to more than {MAX_JUDGEMENT_BYTES} bytes; "
+            "put large things into a file",
+        )
+    return judgement
+
+
+def read_prediction(data: bytes | Refusal, identity: Identity) -> Prediction | None:
+    """Decode a prediction file; None when the grader wrote none."""
+    if isinstance(data, Refusal) and data.reason == "missing":
+        return None
+    given = _decode(data, "prediction", PredictionFile)
+    _check_identity(given, identity, "prediction")
+    if given.prediction is not None:
+        prediction = given.prediction
+    elif given.kind is not None:
+        prediction = Prediction(
+            kind=given.kind, value=given.value, artifact_ref=given.artifact_ref, metadata=given.metadata
+        )
+    else:
+        raise GraderFailed("prediction_shape", 'the prediction file has neither "kind" nor "prediction"')
+    if len(canonical.encode(prediction)) <= MAX_PREDICTION_BYTES or isinstance(data, Refusal):
+        return prediction
+    ref = canonical.digest_bytes(data).replace(":", "/")
+    return Prediction(kind="artifact_ref", artifact_ref=f"artifact://{ref}")
+
+
+def _judgement(given: ScoreFile, pass_at: float) -> Judgement:
+    value = given.score if given.score is not None else given.primary_metric_value
+    verdict: Verdict
+    if given.verdict is not None:
+        verdict = "pass" if given.verdict == "pass" else "fail"
+    else:
+        verdict = "pass" if value is not None and value >= pass_at else "fail"
+    if value is None:
+        value = 1.0 if verdict == "pass" else 0.0
+    if given.primary_metric_value is not None:
+        value = given.primary_metric_value
+    name = given.primary_metric_name or ("score" if given.score is not None else "pass")
+    return Judgement(
+        verdict=verdict,
+        is_missing=given.verdict == "missing",
+        primary_metric_name=name,
+        primary_metric_value=float(value),
+        metrics=given.metrics,
+        evaluator=given.evaluator or Evaluator(name="grader"),
+        artifacts=given.artifacts,
+        ext=given.ext,
+    )
+
+
+def _decode(data: bytes | Refusal, what: str, shape: type[_File]) -> _File:
+    if isinstance(data, Refusal):
+        raise GraderFailed(f"{what}_{data.reason}", data.message)
+    if not data.strip():
+        raise GraderFailed(f"{what}_empty", f"the {what} file is empty")
+    try:
+        plain = canonical.decode_plain(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise GraderFailed(f"{what}_not_json", f"the {what} file is not JSON: {error}") from error
+    try:
+        return msgspec.convert(plain, shape, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise GraderFailed(f"{what}_shape", f"the {what} file has the wrong shape: {error}") from error
+
+
+def _check_identity(given: ScoreFile | PredictionFile, identity: Identity, what: str) -> None:
+    expected = {"schedule_idx": identity.schedule_idx, "attempt": identity.attempt, "row_seq": 0}
+    found = {name: getattr(given, name) for name in expected}
+    if given.ids is not None:
+        expected |= msgspec.structs.asdict(identity.ids)
+        found |= msgspec.structs.asdict(given.ids)
+    for name, value in found.items():
+        if value is not None and value != expected[name]:
+            raise GraderFailed(
+                f"{what}_ids",
+                f"the {what} file speaks of another trial: {name} is {value!r}, expected {expected[name]!r}",
+            )

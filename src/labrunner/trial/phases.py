@@ -1,0 +1,170 @@
+"""The commands and environments of an attempt's phases, made from the experiment and the guest's paths.
+
+Pure. The agent's phase holds nothing of the grader's, and the grader's nothing of the agent's secrets:
+each is built from scratch, so nothing of the host's environment is in either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from labrunner.experiment.model import Network, Resources, SandboxPlan, Setup
+from labrunner.experiment.substitution import expand, expand_all
+from labrunner.records.completion import AgentOutcome
+from labrunner.sandbox.door import GuestPaths, Phase
+from labrunner.trial.assignment import AttemptScene
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEnding:
+    """What a grader is told about the agent's end."""
+
+    status: str
+    """The captured exit status as text; empty when there was none."""
+    outcome: AgentOutcome
+
+
+def sandbox_plan(scene: AttemptScene) -> SandboxPlan:
+    """The variant's sandbox with the task's own image, working directory and limits."""
+    plan, own = scene.variant.sandbox, scene.task.resources
+    named = tuple(name for name in Resources.__dataclass_fields__ if getattr(own, name) is not None)
+    return replace(
+        plan,
+        image=scene.task.image or plan.image,
+        workdir=scene.task.workdir or plan.workdir,
+        asked=tuple(sorted({*plan.asked, *named})),
+        **{name: getattr(own, name) for name in named},
+    )
+
+
+def setup_phase(scene: AttemptScene, guest: GuestPaths) -> Phase | None:
+    """The setup command, the task's own before the variant's; None when there is none."""
+    setup = _setup(scene)
+    if not setup.command:
+        return None
+    env = _contract(scene, guest, setup.timeout_s) | {"PATH": guest.search_path}
+    return Phase(
+        name="setup",
+        argv=_expanded(scene, guest, setup.command),
+        env=env | _expanded_values(scene, guest, scene.task.env),
+        timeout_s=setup.timeout_s,
+        network=setup.network,
+    )
+
+
+def agent_phase(scene: AttemptScene, guest: GuestPaths) -> Phase:
+    """The agent's command with what it may know."""
+    agent = scene.variant.agent
+    env = _contract(scene, guest, agent_timeout_s(scene))
+    env |= {"AGENTLAB_AGENT_DIR": guest.agent, "PATH": f"{guest.agent}/bin:{guest.search_path}"}
+    env |= _expanded_values(scene, guest, scene.task.env)
+    env |= _expanded_values(scene, guest, agent.env)
+    env |= {name: scene.context.secrets[name] for name in agent.secrets}
+    prompt = scene.folders.inputs / "prompt.txt" if agent.stdin == "prompt" else None
+    return Phase(
+        name="agent",
+        argv=_expanded(scene, guest, agent.command),
+        env=env,
+        timeout_s=agent_timeout_s(scene),
+        network=agent.network,
+        stdin=prompt,
+        user=agent.user,
+    )
+
+
+def grader_phase(scene: AttemptScene, guest: GuestPaths, ending: AgentEnding) -> Phase:
+    """The grader's command with what it needs to judge."""
+    grader = scene.task.grader
+    env = _contract(scene, guest, grader.timeout_s)
+    env |= {
+        "AGENTLAB_BENCHMARK_PREDICTION_PATH": f"{guest.out}/benchmark_prediction.json",
+        "AGENTLAB_BENCHMARK_SCORE_PATH": f"{guest.out}/benchmark_score.json",
+        "AGENTLAB_AGENT_EXIT_STATUS": ending.status,
+        "AGENTLAB_AGENT_OUTCOME": ending.outcome,
+        "AGENTLAB_GRADER_DIR": guest.grader,
+        "AGENTLAB_TARGET_PATH": f"{guest.grader}/target.json",
+        "PATH": f"{guest.grader}/bin:{guest.search_path}",
+    }
+    env |= _expanded_values(scene, guest, scene.task.env)
+    env |= _expanded_values(scene, guest, grader.env)
+    env |= {name: scene.context.secrets[name] for name in grader.secrets}
+    return Phase(
+        name="grader",
+        argv=_expanded(scene, guest, grader.command),
+        env=env,
+        timeout_s=grader.timeout_s,
+        network=grader.network,
+        user=grader.user,
+    )
+
+
+def agent_timeout_s(scene: AttemptScene) -> float:
+    """The task's own time limit, else the agent's."""
+    return scene.task.timeout_s if scene.task.timeout_s is not None else scene.variant.agent.timeout_s
+
+
+def policy_note(scene: AttemptScene, limits: Mapping[str, float | int | str | bool | None]) -> object:
+    """Content of `policy.json`: what the agent is held to, as enforced. Says nothing about the grader."""
+    return {
+        "timeout_ms": _ms(agent_timeout_s(scene)),
+        "network": {
+            "setup": _network_note(_setup(scene).network),
+            "agent": _network_note(scene.variant.agent.network),
+        },
+        "limits": dict(limits),
+    }
+
+
+def _setup(scene: AttemptScene) -> Setup:
+    return scene.task.setup if scene.task.setup is not None else scene.variant.setup
+
+
+def _network_note(network: Network) -> object:
+    return {"mode": network.mode, "hosts": network.hosts} if network.hosts else {"mode": network.mode}
+
+
+def _contract(scene: AttemptScene, guest: GuestPaths, timeout_s: float) -> dict[str, str]:
+    ids = scene.ids
+    env = {
+        "AGENTLAB_RUN_ID": ids.run_id,
+        "AGENTLAB_TRIAL_ID": ids.trial_id,
+        "AGENTLAB_VARIANT_ID": ids.variant_id,
+        "AGENTLAB_TASK_ID": ids.task_id,
+        "AGENTLAB_REPL_IDX": str(ids.repl_idx),
+        "AGENTLAB_ATTEMPT": str(scene.assignment.attempt),
+        "AGENTLAB_WORKSPACE": _names(scene, guest)["workspace"],
+        "AGENTLAB_TASK_PATH": f"{guest.inputs}/task.json",
+        "AGENTLAB_BINDINGS_PATH": f"{guest.inputs}/bindings.json",
+        "AGENTLAB_POLICY_PATH": f"{guest.inputs}/policy.json",
+        "AGENTLAB_RESULT_PATH": f"{guest.out}/result.json",
+        "AGENTLAB_EVENTS_PATH": f"{guest.state}/events.jsonl",
+        "AGENTLAB_TIMEOUT_MS": str(_ms(timeout_s)),
+        "LANG": "C.UTF-8",
+    }
+    if scene.task.prompt is not None:
+        env["AGENTLAB_PROMPT_PATH"] = f"{guest.inputs}/prompt.txt"
+    image = sandbox_plan(scene).image
+    return env | {"AGENTLAB_TASK_IMAGE": image} if image else env
+
+
+def _names(scene: AttemptScene, guest: GuestPaths) -> dict[str, str]:
+    return {
+        "agent_dir": guest.agent,
+        "grader_dir": guest.grader,
+        "workspace": sandbox_plan(scene).workdir or guest.workspace,
+        "task_path": f"{guest.inputs}/task.json",
+        "prompt_path": f"{guest.inputs}/prompt.txt",
+        "python": guest.python,
+    }
+
+
+def _expanded(scene: AttemptScene, guest: GuestPaths, command: tuple[str, ...]) -> tuple[str, ...]:
+    return expand_all(command, _names(scene, guest))
+
+
+def _expanded_values(scene: AttemptScene, guest: GuestPaths, env: Mapping[str, str]) -> dict[str, str]:
+    names = _names(scene, guest)
+    return {name: expand(value, names) for name, value in env.items()}
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

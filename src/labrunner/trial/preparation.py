@@ -1,0 +1,96 @@
+"""Laying out an attempt's folders before its sandbox is opened, and the grader's at the barrier."""
+
+import os
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+from labrunner.errors import SandboxFailed
+from labrunner.experiment.model import Folder, Task, WorkspaceFile
+from labrunner.records import canonical
+from labrunner.sandbox.door import AttemptFolders
+from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.handedin import open_folder
+from labrunner.trial.removal import remove
+
+
+def lay_out(scene: AttemptScene) -> None:
+    """Make the attempt's folders with everything the agent may know and work on."""
+    with SandboxFailed.during("prepare", f"preparing {scene.folders.root}"):
+        set_aside(scene.folders.root)
+        for folder in scene.folders.all():
+            folder.mkdir(parents=True)
+        _write_inputs(scene)
+        _fill_workspace(scene.task, scene.folders.workspace)
+
+
+def write_policy(folders: AttemptFolders, policy: object) -> None:
+    """Tell the agent what it is held to: known only once its sandbox is there."""
+    (folders.inputs / "policy.json").write_bytes(canonical.encode_line(policy))
+
+
+def set_aside(attempt: Path) -> None:
+    """Move what a cut-off try of the same number left out of the way; it stays as evidence."""
+    if not attempt.exists():
+        return
+    cut = 1
+    while (aside := attempt.with_name(f"{attempt.name}.cut-{cut}")).exists():
+        cut += 1
+    attempt.rename(aside)
+
+
+def bring_grader(task: Task, folders: AttemptFolders) -> None:
+    """Put the grader's files and the hidden answer in place. Only behind the barrier."""
+    with SandboxFailed.during("bring_grader", "putting the grader's files in place"):
+        if task.grader.dir is not None:
+            shutil.copytree(task.grader.dir.path, folders.grader, symlinks=True, dirs_exist_ok=True)
+        if task.has_target:
+            (folders.grader / "target.json").write_bytes(canonical.encode_line(task.target))
+
+
+def clear_verdicts(folders: AttemptFolders) -> None:
+    """Remove whatever lies where a grader will write: planted verdicts do nothing."""
+    with SandboxFailed.during("out_replaced", "clearing the grader's output paths"):
+        os.close(open_folder(folders.out))
+        remove(folders.out / "benchmark_prediction.json")
+        remove(folders.out / "benchmark_score.json")
+
+
+def _write_inputs(scene: AttemptScene) -> None:
+    inputs, task = scene.folders.inputs, scene.task
+    (inputs / "task.json").write_bytes(canonical.encode_line({"id": task.id, "input": task.input}))
+    (inputs / "bindings.json").write_bytes(canonical.encode_line(dict(scene.variant.bindings)))
+    if task.prompt is not None:
+        (inputs / "prompt.txt").write_text(task.prompt, encoding="utf-8")
+
+
+def _fill_workspace(task: Task, workspace: Path) -> None:
+    if task.workspace is not None:
+        unpack(task.workspace, workspace)
+    for file in task.files:
+        _put_file(file, workspace)
+
+
+def unpack(source: Folder, into: Path) -> None:
+    """Copy a folder, or unpack an archive, into an existing folder."""
+    path = Path(source.path)
+    if path.is_dir():
+        shutil.copytree(path, into, symlinks=True, dirs_exist_ok=True)
+    elif path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(into)
+    else:
+        with tarfile.open(path) as archive:
+            archive.extractall(into, filter="data")
+
+
+def _put_file(file: WorkspaceFile, workspace: Path) -> None:
+    target = workspace / file.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if file.source is None:
+        target.write_text(file.content or "", encoding="utf-8")
+    elif (source := Path(file.source.path)).is_dir():
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    else:
+        shutil.copy(source, target)
