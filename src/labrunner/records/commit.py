@@ -11,23 +11,24 @@ from typing import Literal
 import msgspec
 
 from labrunner.records import canonical
+from labrunner.records.ids import Index, Name, Ordinal
 from labrunner.records.rows import BLANK_RUN_ID
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many rows a slot added to each file."""
 
-    predictions: int
-    scores: int
-    trials: int
+    predictions: Index
+    scores: Index
+    trials: Index
 
 
 class EndOffsets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Size of each file in bytes after this slot's rows."""
 
-    predictions: int
-    scores: int
-    trials: int
+    predictions: Index
+    scores: Index
+    trials: Index
 
 
 class CommitLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,10 +36,10 @@ class CommitLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     schema_version: Literal["commit_v1"]
     run_id: str
-    schedule_idx: int
-    trial_id: str
-    attempt: int
-    slot_commit_id: str
+    schedule_idx: Index
+    trial_id: Name
+    attempt: Ordinal
+    slot_commit_id: Name
     rows: RowCounts
     ends: EndOffsets
     rows_digest: str

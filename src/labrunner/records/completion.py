@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from labrunner.records.cause import Cause
+from labrunner.records.ids import ArtifactUri, Digest, Index, Name, Ordinal
 
 Verdict = Literal["pass", "fail"]
 EndedBy = Literal[
@@ -28,9 +29,9 @@ AgentOutcome = Literal["exited", "timed_out", "skipped"]
 class FileRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of an attempt: path below the attempt's folder, content's digest, size in bytes."""
 
-    path: str
-    digest: str
-    size: int
+    path: Name
+    digest: Digest
+    size: Index
 
 
 class PhaseFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,8 +47,9 @@ class PhaseFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Evaluator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who judged."""
 
-    name: str
-    mode: Literal["official", "custom"] = "custom"
+    name: Name
+    mode: Literal["official", "custom"] = msgspec.field(default_factory=lambda: "custom")
+    """A factory, because a plain default would be left out of rows, where this field is required."""
     version: str | None = None
     command: tuple[str, ...] | None = None
 
@@ -57,14 +59,14 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     kind: Literal["patch", "text", "json", "artifact_ref"]
     value: Any = None  # any JSON: the grader's own
-    artifact_ref: str | None = None
+    artifact_ref: ArtifactUri | None = None
     metadata: dict[str, Any] | None = None  # any JSON: the grader's own
 
 
 class ArtifactRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A file that a grader points to."""
 
-    ref: str
+    ref: ArtifactUri
     logical_name: str | None = None
     mime_type: str | None = None
 
@@ -80,7 +82,7 @@ class Graded(
     """The attempt has a verdict, whatever its agent did."""
 
     verdict: Verdict
-    primary_metric_name: str
+    primary_metric_name: Name
     primary_metric_value: float
     evaluator: Evaluator
     metrics: dict[str, float | int | str | bool | None] = {}
@@ -131,7 +133,7 @@ class AttemptTiming(
 ):
     """What depends on clock or machine about one attempt."""
 
-    attempt: int
+    attempt: Ordinal
     started_at: str
     ended_at: str
     host: str
@@ -153,7 +155,7 @@ class AttemptTiming(
 class AttemptFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is fixed about one attempt: the same on every machine for the same agent behaviour."""
 
-    attempt: int
+    attempt: Ordinal
     outcome: Literal["graded", "failed"]
     cause: Cause | None = None
     reason: str | None = None
@@ -167,9 +169,9 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One attempt's end: a small record. The coordinator decides what follows."""
 
     token: str
-    schedule_idx: int
+    schedule_idx: Index
     trial_id: str
-    attempt: int
+    attempt: Ordinal
     end: AttemptEnd
     setup: PhaseFact | None = None
     agent: PhaseFact | None = None

@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,15 +16,21 @@ RUN_ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}$"
 _ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=-]+")
 
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Index = Annotated[int, msgspec.Meta(ge=0)]
+Ordinal = Annotated[int, msgspec.Meta(ge=1)]
+Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+ArtifactUri = Annotated[str, msgspec.Meta(pattern=r"^artifact://sha256/[0-9a-f]{64}$")]
+
 
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Identity that nearly every record carries."""
 
     run_id: str
-    trial_id: str
-    variant_id: str
-    task_id: str
-    repl_idx: int
+    trial_id: Name
+    variant_id: Name
+    task_id: Name
+    repl_idx: Index
 
 
 def make_run_id(name: str, now: datetime) -> str:

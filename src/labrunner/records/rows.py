@@ -4,6 +4,7 @@
 `timings` holds everything that does.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from labrunner.records.completion import (
     Prediction,
     Verdict,
 )
-from labrunner.records.ids import Ids
+from labrunner.records.ids import Ids, Index, Name, Ordinal
 
 BLANK_RUN_ID: Final = ""
 MAX_ROW_BYTES: Final = 64 * 1024
@@ -41,10 +42,10 @@ class PredictionRow(
     """One line of `benchmark/predictions.jsonl`."""
 
     schema_version: Literal["benchmark_prediction_record_v1"]
-    schedule_idx: int
-    slot_commit_id: str
-    attempt: int
-    row_seq: int
+    schedule_idx: Index
+    slot_commit_id: Name
+    attempt: Ordinal
+    row_seq: Index
     ids: Ids
     benchmark: Benchmark
     prediction: Prediction
@@ -55,14 +56,14 @@ class ScoreRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One line of `benchmark/scores.jsonl`: a graded trial's judgement. Failed slots have none."""
 
     schema_version: Literal["benchmark_score_record_v1"]
-    schedule_idx: int
-    slot_commit_id: str
-    attempt: int
-    row_seq: int
+    schedule_idx: Index
+    slot_commit_id: Name
+    attempt: Ordinal
+    row_seq: Index
     ids: Ids
     benchmark: Benchmark
     verdict: Literal["pass", "fail", "missing", "error"]
-    primary_metric_name: str
+    primary_metric_name: Name
     primary_metric_value: float
     evaluator: Evaluator
     metrics: dict[str, float | int | str | bool | None] = {}
@@ -74,9 +75,9 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One line of `facts/trials.jsonl`: a committed trial."""
 
     schema_version: Literal["trial_record_v1"]
-    schedule_idx: int
-    slot_commit_id: str
-    attempt: int
+    schedule_idx: Index
+    slot_commit_id: Name
+    attempt: Ordinal
     ids: Ids
     task_digest: str
     variant_digest: str
@@ -97,7 +98,7 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """One line of `facts/timings.jsonl`: what depends on clock or machine about a committed trial."""
 
     schema_version: Literal["trial_timing_v1"]
-    schedule_idx: int
+    schedule_idx: Index
     ids: Ids
     attempts: tuple[AttemptTiming, ...]
     cut_off: tuple[str, ...] = ()
@@ -107,10 +108,10 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A final slot, ready to be buffered or committed: complete rows, and their digest."""
 
-    schedule_idx: int
+    schedule_idx: Index
     trial_id: str
-    attempt: int
-    slot_commit_id: str
+    attempt: Ordinal
+    slot_commit_id: Name
     predictions: tuple[PredictionRow, ...]
     scores: tuple[ScoreRow, ...]
     trial: TrialRow
@@ -134,3 +135,20 @@ def rows_digest(predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, 
     lines += [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in scores]
     lines.append(canonical.encode_line(msgspec.structs.replace(trial, ids=ids)))
     return canonical.digest_bytes(*lines)
+
+
+def lines_digest(lines: Iterable[bytes]) -> str:
+    """The same digest from the lines as they lie in the files: predictions, scores, trial.
+
+    Raises ValueError for a line that is no row.
+    """
+    return canonical.digest_bytes(*(_blank_line(line) for line in lines))
+
+
+def _blank_line(line: bytes) -> bytes:
+    match canonical.decode_plain(line):
+        case {"ids": {"run_id": str()} as ids} as row:
+            ids["run_id"] = BLANK_RUN_ID
+            return canonical.encode_line(row)
+        case _:
+            raise ValueError("a row must be an object with ids")

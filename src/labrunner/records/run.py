@@ -104,3 +104,30 @@ class LockNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host: str
     boot_id: str
     since: str
+
+
+class InFlight(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An attempt that was under way when its run's owner died."""
+
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    state: Literal["dispatched", "barrier", "grading"]
+
+
+class CrashRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`crash-<n>.json`: a crash as it was found on opening. Kept, so that going on does not hide it."""
+
+    schema_version: Literal["crash_v1"]
+    run_id: str
+    found_at: str
+    last_owner: LockNote | None
+    rebooted: bool | None
+    """Whether the machine was started anew since; None when nobody can tell."""
+    status_updated_at: str
+    """The last sign of life: tells this crash from another one."""
+    committed: int
+    buffered: int
+    in_flight: tuple[InFlight, ...]
+    cut_bytes: dict[str, int]
+    """Bytes of unfinished writes that were cut, by file; what they were is in `salvage/`."""
