@@ -1,0 +1,57 @@
+"""What is to be carried out next: retries that are ready, then owed slots in schedule order."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from labrunner.experiment.schedule import Schedule, Slot
+from labrunner.records.completion import Completion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A slot to be carried out, with the attempts that it has behind it."""
+
+    slot: Slot
+    history: tuple[Completion, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt to come."""
+        return self.history[-1].attempt + 1 if self.history else 1
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    ready_at: float
+    schedule_idx: int
+    work: Work = field(compare=False)
+
+
+class WorkQueue:
+    """Hands out work. Holds only retries that wait: the schedule is arithmetic."""
+
+    def __init__(self, schedule: Schedule, is_finished: Callable[[int], bool], *, first: int) -> None:
+        """Start at slot `first`; slots that are finished already are passed over."""
+        self._owed = self._walk(schedule, is_finished, first)
+        self._retries: list[_Waiting] = []
+
+    def take(self, now: float) -> Work | None:
+        """Take the next work that is ready, or None."""
+        if self._retries and self._retries[0].ready_at <= now:
+            return heapq.heappop(self._retries).work
+        slot = next(self._owed, None)
+        return Work(slot=slot) if slot is not None else None
+
+    def put_back(self, work: Work, *, ready_at: float) -> None:
+        """Have a slot carried out again, not before `ready_at`."""
+        heapq.heappush(self._retries, _Waiting(ready_at, work.slot.schedule_idx, work))
+
+    @property
+    def next_ready_at(self) -> float | None:
+        """When the first waiting retry is ready; None when none waits."""
+        return self._retries[0].ready_at if self._retries else None
+
+    @staticmethod
+    def _walk(schedule: Schedule, is_finished: Callable[[int], bool], first: int) -> Iterator[Slot]:
+        return (schedule.slot(idx) for idx in range(first, len(schedule)) if not is_finished(idx))

@@ -1,0 +1,78 @@
+"""How a run is asked to stop, and how urgently."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from labrunner.errors import ExitCode
+from labrunner.records.run import RunError
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """Somebody asked the run to stop: it ends as `cancelled`."""
+
+    signal_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooManyErrors:
+    """Errors went over the threshold: the run ends as `error`."""
+
+    error: RunError
+
+
+StopReason = Interrupted | TooManyErrors
+
+
+class StopRequest:
+    """A request to stop; the first reason stays, later ones only hurry."""
+
+    def __init__(self) -> None:
+        """Nobody has asked yet."""
+        self.reason: StopReason | None = None
+        self.stopped = asyncio.Event()
+        self.hurried = asyncio.Event()
+
+    def ask(self, reason: StopReason) -> None:
+        """Ask to stop: no new trial starts, those in flight get their grace."""
+        if self.reason is None:
+            self.reason = reason
+        self.stopped.set()
+
+    def hurry(self) -> None:
+        """End what is in flight now."""
+        self.hurried.set()
+
+
+@contextmanager
+def signals_stop(request: StopRequest) -> Iterator[None]:
+    """While inside: the first signal asks to stop, the second hurries, the third leaves at once."""
+    loop = asyncio.get_running_loop()
+    count = 0
+
+    def on_signal(number: signal.Signals) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            request.ask(Interrupted(signal_name=number.name))
+        elif count == 2:
+            request.hurry()
+        else:
+            sys.stderr.write("left at once; what was finished is durable; to go on: lab continue\n")
+            os._exit(ExitCode.INTERRUPTED)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
