@@ -1,0 +1,79 @@
+"""`summary.json`: the run's totals and every variant's figures, with the inputs to compute them again.
+
+Rule: the same trials, tallied in schedule order, give the same summary, whoever asks for it and when.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from labrunner.analysis.figures import Figures, compute_all
+from labrunner.analysis.tally import Tally
+from labrunner.records.rows import Benchmark
+from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
+
+NAMED_TASKS: Final = 20
+"""How many tasks without a grade are named; the rest is only counted."""
+
+
+def summarise(
+    tally: Tally,
+    *,
+    run_id: str,
+    benchmark: Benchmark,
+    planned: Mapping[str, int],
+    created_at: str | None = None,
+    with_intervals: bool = True,
+) -> SummaryRecord:
+    """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
+
+    Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
+    """
+    figures = compute_all(tally, planned, with_intervals=with_intervals)
+    return SummaryRecord(
+        schema_version="benchmark_summary_v1",
+        run_id=run_id,
+        benchmark=benchmark,
+        totals=_totals(figures),
+        variants=tuple(_variant(figure) for figure in figures),
+        created_at=created_at,
+        ext={
+            "has_intervals": with_intervals,
+            "is_valid": all(figure.is_valid for figure in figures),
+            "tasks": len(tally.groups),
+            "figures": {figure.variant_id: _figures(figure) for figure in figures},
+        },
+    )
+
+
+def _totals(figures: tuple[Figures, ...]) -> Totals:
+    return Totals(
+        trials=sum(figure.finished for figure in figures),
+        passed=sum(figure.passed for figure in figures),
+        failed=sum(figure.failed for figure in figures),
+        missing=sum(figure.missing for figure in figures),
+        errors=sum(figure.errors for figure in figures),
+    )
+
+
+def _variant(figure: Figures) -> VariantSummary:
+    return VariantSummary(
+        variant_id=figure.variant_id,
+        total=figure.finished,
+        pass_rate=figure.pass_rate,
+        passed=figure.passed,
+        failed=figure.failed,
+        missing=figure.missing,
+        errors=figure.errors,
+        primary_metric_name=figure.measure if figure.graded else None,
+        primary_metric_mean=figure.observed,
+    )
+
+
+def _figures(figure: Figures) -> dict[str, Any]:  # plain JSON, for `ext`
+    plain = asdict(figure)
+    plain["tasks_without_grade"] = {
+        "count": len(figure.tasks_without_grade),
+        "first": figure.tasks_without_grade[:NAMED_TASKS],
+    }
+    return {**plain, "missing": figure.missing, "coverage": figure.coverage, "is_valid": figure.is_valid}

@@ -1,0 +1,81 @@
+import json
+import subprocess
+import sys
+
+from labrunner.analysis.summary import summarise
+from labrunner.analysis.tally import Tally
+from labrunner.records import canonical, schema
+from labrunner.records.rows import Benchmark
+from labrunner.records.summary import SummaryRecord
+from tests.analysis.trial_rows import failed, graded
+
+BENCHMARK = Benchmark(adapter_id="labrunner", name="demo", split="all")
+
+
+def make_tally() -> Tally:
+    tally = Tally({f"t{number}": None for number in range(4)})
+    for number in range(4):
+        for repl_idx in range(2):
+            tally.add(graded("a", f"t{number}", repl_idx, value=float(number > 1)))
+    tally.add(graded("b", "t0", value=1.0))
+    tally.add(failed("b", "t1"))
+    return tally
+
+
+def make_summary(*, with_intervals: bool = True) -> SummaryRecord:
+    return summarise(
+        make_tally(),
+        run_id="run",
+        benchmark=BENCHMARK,
+        planned={"a": 8, "b": 8},
+        with_intervals=with_intervals,
+    )
+
+
+def test_the_summary_validates_against_its_schema() -> None:
+    for with_intervals in (True, False):
+        schema.validate("benchmark_summary_v1", canonical.encode(make_summary(with_intervals=with_intervals)))
+
+
+def test_a_summary_of_nothing_validates_too() -> None:
+    summary = summarise(Tally({"t0": None}), run_id="run", benchmark=BENCHMARK, planned={"a": 1})
+    schema.validate("benchmark_summary_v1", canonical.encode(summary))
+    assert (summary.totals.trials, summary.totals.missing) == (0, 1)
+    assert summary.variants[0].pass_rate is None
+
+
+def test_totals_and_variants_add_up_to_what_was_planned() -> None:
+    summary = make_summary()
+    totals = summary.totals
+    assert (totals.trials, totals.passed, totals.failed, totals.errors, totals.missing) == (10, 5, 4, 1, 6)
+    assert [variant.variant_id for variant in summary.variants] == ["a", "b"]
+    for variant in summary.variants:
+        assert variant.passed + variant.failed + variant.errors + variant.missing == 8
+        assert variant.total == variant.passed + variant.failed + variant.errors
+
+
+def test_figures_carry_the_inputs_to_compute_them_again() -> None:
+    ext = json.loads(canonical.encode(make_summary()))["ext"]
+    figures = ext["figures"]["b"]
+    assert (figures["lower"], figures["observed"], figures["upper"]) == (0.5, 1.0, 1.0)
+    assert figures["tasks_without_grade"] == {"count": 3, "first": ["t1", "t2", "t3"]}
+    assert (figures["coverage"], figures["causes"]) == (0.125, {"grade_error": 1})
+    assert ext["figures"]["a"]["interval"]["method"] == "t over tasks"
+    assert (ext["figures"]["a"]["tasks"], ext["is_valid"]) == (4, False)
+
+
+def test_a_partial_summary_says_that_it_has_no_intervals() -> None:
+    ext = json.loads(canonical.encode(make_summary(with_intervals=False)))["ext"]
+    assert ext["has_intervals"] is False
+    assert ext["figures"]["a"]["interval"] is None
+
+
+def test_a_partial_summary_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from tests.analysis.test_summary import make_summary\n"
+        "make_summary(with_intervals=False)\n"
+        "sys.exit('loaded scipy' if 'scipy' in sys.modules else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
