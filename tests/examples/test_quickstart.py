@@ -65,6 +65,7 @@ def make_attempt(tmp_path: Path) -> MakeAttempt:
             "AGENTLAB_RESULT_PATH": str(root / "result.json"),
             "AGENTLAB_TARGET_PATH": str(root / "target.json"),
             "AGENTLAB_BENCHMARK_SCORE_PATH": str(root / "score.json"),
+            "AGENTLAB_BENCHMARK_PREDICTION_PATH": str(root / "prediction.json"),
         }
         return Attempt(root=root, env=env)
 
@@ -128,6 +129,8 @@ def test_the_right_fix_passes(make_attempt: MakeAttempt) -> None:
     attempt.solution.write_text(attempt.solution.read_text().replace("a // b", "a % b"))
     score = attempt.grade()
     assert (score["verdict"], score["primary_metric_value"]) == ("pass", 1.0)
+    prediction = json.loads((attempt.root / "prediction.json").read_text())
+    assert prediction == {"kind": "text", "value": attempt.solution.read_text()}
 
 
 def special_case_examples(task_id: str) -> str:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MAX_SOURCE_BYTES = 256 * 1024
+MAX_SOURCE_BYTES = 32 * 1024
 TIMEOUT_S = 10
 
 
@@ -54,9 +54,16 @@ def judge(source, target):
     return sum(value == {"value": case["expected"]} for value, case in pairs)
 
 
+def write(variable, value):
+    """Write a record to the path that a variable names."""
+    Path(os.environ[variable]).write_text(json.dumps(value), encoding="utf-8")
+
+
 def main():
     target = json.loads(Path(os.environ["AGENTLAB_TARGET_PATH"]).read_text(encoding="utf-8"))
     source = read_solution(Path(os.environ["AGENTLAB_WORKSPACE"], "solution.py"))
+    if source is not None:
+        write("AGENTLAB_BENCHMARK_PREDICTION_PATH", {"kind": "text", "value": source})
     total = len(target["cases"])
     right = 0 if source is None else judge(source, target)
     score = {
@@ -65,7 +72,7 @@ def main():
         "primary_metric_value": float(right == total),
         "metrics": {"hidden_right": right, "hidden_total": total},
     }
-    Path(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"]).write_text(json.dumps(score), encoding="utf-8")
+    write("AGENTLAB_BENCHMARK_SCORE_PATH", score)
     print(f"{right} of {total} hidden cases are right")
 
 

@@ -225,8 +225,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budget", type=int, required=True, help="how many candidates to try")
     budget = parser.parse_args().budget
-    task = json.loads(Path(os.environ["AGENTLAB_TASK_PATH"]).read_text(encoding="utf-8"))
-    task = task.get("input", task)
+    task = json.loads(Path(os.environ["AGENTLAB_TASK_PATH"]).read_text(encoding="utf-8"))["input"]
     path = Path(os.environ["AGENTLAB_WORKSPACE"], "solution.py")
     chance = random.Random(f"{os.environ['AGENTLAB_TASK_ID']}/{os.environ['AGENTLAB_REPL_IDX']}")
     source = path.read_text(encoding="utf-8")
