@@ -37,7 +37,7 @@ def test_errors_are_never_zeros_and_never_vanish() -> None:
 
 def test_a_task_that_lost_all_its_trials_makes_the_figures_invalid_and_is_named() -> None:
     found = figures_of(graded(task_id="t0"), failed(task_id="t1"), failed(task_id="t1", repl_idx=1))
-    assert (found.is_valid, found.tasks_without_grade) == (False, ("t1",))
+    assert (found.is_valid, found.ungraded_tasks, found.first_ungraded) == (False, 1, ("t1",))
     assert (found.lower, found.observed, found.upper) == (0.5, 1.0, 1.0)
 
 

@@ -2,7 +2,10 @@ import json
 import subprocess
 import sys
 
-from labrunner.analysis.summary import summarise
+import msgspec
+
+from labrunner.analysis.figures import compute_all
+from labrunner.analysis.summary import read_figures, summarise
 from labrunner.analysis.tally import Tally
 from labrunner.records import canonical, schema
 from labrunner.records.rows import Benchmark
@@ -58,10 +61,16 @@ def test_figures_carry_the_inputs_to_compute_them_again() -> None:
     ext = json.loads(canonical.encode(make_summary()))["ext"]
     figures = ext["figures"]["b"]
     assert (figures["lower"], figures["observed"], figures["upper"]) == (0.5, 1.0, 1.0)
-    assert figures["tasks_without_grade"] == {"count": 3, "first": ["t1", "t2", "t3"]}
+    assert (figures["ungraded_tasks"], figures["first_ungraded"]) == (3, ["t1", "t2", "t3"])
     assert (figures["coverage"], figures["causes"]) == (0.125, {"grade_error": 1})
     assert ext["figures"]["a"]["interval"]["method"] == "t over tasks"
     assert (ext["figures"]["a"]["tasks"], ext["is_valid"]) == (4, False)
+
+
+def test_figures_come_back_from_a_summary_on_disk_as_they_were() -> None:
+    written = canonical.encode(make_summary())
+    read = read_figures(msgspec.json.decode(written, type=SummaryRecord))
+    assert read == compute_all(make_tally(), {"a": 8, "b": 8})
 
 
 def test_a_partial_summary_says_that_it_has_no_intervals() -> None:

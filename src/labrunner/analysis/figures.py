@@ -6,12 +6,16 @@ never vanish: `lower` counts them as 0, `observed` leaves them out, `upper` coun
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import msgspec
 
 from labrunner.analysis.interval import Interval, TaskMean, mean_interval
 from labrunner.analysis.tally import Cell, Tally, VariantTally
 
-PASS = "pass"
+NAMED_TASKS: Final = 20
+PASS: Final = "pass"
 """Name of the measure that averages verdicts, used where primary metrics differ from row to row."""
 
 
@@ -33,7 +37,10 @@ class Figures:
     tasks: int
     """Tasks with a graded trial: the n behind the means."""
     tasks_planned: int
-    tasks_without_grade: tuple[str, ...]
+    ungraded_tasks: int
+    """Tasks without a graded trial."""
+    first_ungraded: tuple[str, ...]
+    """The first of them, by id."""
     measure: str
     """What `observed` averages: the primary metric, or `pass`."""
     observed: float | None
@@ -61,7 +68,7 @@ class Figures:
     @property
     def is_valid(self) -> bool:
         """Whether every task has at least one grade: otherwise the mean speaks of easier tasks only."""
-        return not self.tasks_without_grade
+        return self.ungraded_tasks == 0
 
 
 def compute_all(
@@ -80,6 +87,7 @@ def compute_figures(tally: Tally, variant_id: str, planned: int, *, with_interva
     measure = _choose_measure(variant)
     sum_of = _sum_of(measure)
     graded = {task_id: cell for task_id, cell in variant.cells.items() if cell.graded}
+    ungraded = [task_id for task_id in tally.groups if task_id not in graded]
     bounded = measure == PASS or (variant.lowest >= 0.0 and variant.highest <= 1.0)
     return Figures(
         variant_id=variant_id,
@@ -95,7 +103,8 @@ def compute_figures(tally: Tally, variant_id: str, planned: int, *, with_interva
         attempts=variant.attempts,
         tasks=len(graded),
         tasks_planned=len(tally.groups),
-        tasks_without_grade=tuple(task_id for task_id in tally.groups if task_id not in graded),
+        ungraded_tasks=len(ungraded),
+        first_ungraded=tuple(ungraded[:NAMED_TASKS]),
         measure=measure,
         observed=_mean(sum_of(cell) / cell.graded for cell in graded.values()),
         lower=_bound(variant, sum_of, error_value=0) if bounded else None,
@@ -103,6 +112,17 @@ def compute_figures(tally: Tally, variant_id: str, planned: int, *, with_interva
         interval=_interval(tally, variant, measure) if with_interval else None,
         pass_rate=_mean(cell.passed / cell.graded for cell in graded.values()),
     )
+
+
+def to_plain(figures: Figures) -> dict[str, Any]:
+    """Give figures as plain JSON, with what follows from them, for `ext` of a summary."""
+    derived = {"missing": figures.missing, "coverage": figures.coverage, "is_valid": figures.is_valid}
+    return asdict(figures) | derived
+
+
+def from_plain(plain: object) -> Figures:
+    """Read figures back from `ext` of a summary."""
+    return msgspec.convert(plain, Figures)
 
 
 def _choose_measure(variant: VariantTally) -> str:

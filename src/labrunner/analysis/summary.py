@@ -4,16 +4,11 @@ Rule: the same trials, tallied in schedule order, give the same summary, whoever
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
 
-from labrunner.analysis.figures import Figures, compute_all
+from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
 from labrunner.analysis.tally import Tally
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
-
-NAMED_TASKS: Final = 20
-"""How many tasks without a grade are named; the rest is only counted."""
 
 
 def summarise(
@@ -41,7 +36,7 @@ def summarise(
             "has_intervals": with_intervals,
             "is_valid": all(figure.is_valid for figure in figures),
             "tasks": len(tally.groups),
-            "figures": {figure.variant_id: _figures(figure) for figure in figures},
+            "figures": {figure.variant_id: to_plain(figure) for figure in figures},
         },
     )
 
@@ -70,10 +65,7 @@ def _variant(figure: Figures) -> VariantSummary:
     )
 
 
-def _figures(figure: Figures) -> dict[str, Any]:  # plain JSON, for `ext`
-    plain = asdict(figure)
-    plain["tasks_without_grade"] = {
-        "count": len(figure.tasks_without_grade),
-        "first": figure.tasks_without_grade[:NAMED_TASKS],
-    }
-    return {**plain, "missing": figure.missing, "coverage": figure.coverage, "is_valid": figure.is_valid}
+def read_figures(summary: SummaryRecord) -> tuple[Figures, ...]:
+    """Read every variant's figures back from a summary, in its order."""
+    plain = summary.ext.get("figures", {})
+    return tuple(from_plain(plain[variant.variant_id]) for variant in summary.variants)
