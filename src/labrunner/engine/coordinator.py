@@ -126,7 +126,7 @@ class Coordinator:
 
     def _landed(self, task: asyncio.Task[None] | None) -> None:
         """An attempt's sandbox is gone: its place is free, and from here on it is not to be cancelled."""
-        self._in_flight.discard(task)  # type: ignore[arg-type]  # current_task() is this very task
+        self._in_flight.discard(task)
         self.tallies.running = len(self._in_flight)
         self._changed.set()
 

@@ -31,6 +31,11 @@ def decode_plain(data: bytes | str) -> object:
 
 def digest_bytes(*parts: bytes) -> str:
     """Digest of byte strings, one after another, in the form `sha256:<hex>`."""
+    return digest_stream(parts)
+
+
+def digest_stream(parts: Iterable[bytes]) -> str:
+    """Digest of byte strings that are made one at a time."""
     state = hashlib.sha256()
     for part in parts:
         state.update(part)

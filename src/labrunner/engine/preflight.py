@@ -1,0 +1,83 @@
+"""What is checked before anything is spent: `lab doctor`, and the first thing that `lab run` does."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from labrunner.executor.door import Executor
+from labrunner.experiment.model import Experiment, Folder
+from labrunner.sandbox.door import Check
+from labrunner.store.filesystem import filesystem_problem
+
+
+async def examine(
+    experiment: Experiment, executor: Executor, *, runs_dir: Path, secrets: Mapping[str, str]
+) -> tuple[Check, ...]:
+    """Make every check for a run of this experiment into `runs_dir`."""
+    return (
+        *check_secrets(experiment, secrets),
+        *check_hidden(experiment),
+        *check_storage(experiment, runs_dir),
+        *await executor.preflight(),
+    )
+
+
+def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
+    """Names of all secrets that agents and graders ask for."""
+    agents = (name for variant in experiment.variants for name in variant.agent.secrets)
+    graders = (name for task in experiment.tasks for name in task.grader.secrets)
+    return tuple(dict.fromkeys([*agents, *graders]))
+
+
+def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
+    """Every declared secret has a value."""
+    names = declared_secrets(experiment)
+    missing = [name for name in names if not given.get(name)]
+    if missing:
+        message = f"no value for {', '.join(missing)}: set them in the environment or in --env-file"
+        yield Check(name="secrets", passed=False, message=message)
+    elif names:
+        yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
+
+
+def check_hidden(experiment: Experiment) -> Iterator[Check]:
+    """Nothing that agents may read holds what is hidden from them."""
+    hidden = {
+        _resolved(task.grader.dir): "the grader's folder" for task in experiment.tasks if task.grader.dir
+    }
+    if experiment.source:
+        hidden[Path(experiment.source).resolve()] = "the experiment's file"
+    seen = {_resolved(variant.agent.dir): "agent.dir" for variant in experiment.variants if variant.agent.dir}
+    seen |= {
+        _resolved(task.workspace): f"workspace of task {task.id}"
+        for task in experiment.tasks
+        if task.workspace
+    }
+    leaks = [
+        f"{what} {secret} lies inside {where} {open_} and would be readable by the agent"
+        for open_, where in seen.items()
+        for secret, what in hidden.items()
+        if secret.is_relative_to(open_)
+    ]
+    if leaks:
+        told = f"{leaks[0]}; move one of them" + (f" ({len(leaks) - 1} more like it)" if leaks[1:] else "")
+        yield Check(name="hidden files", passed=False, message=told)
+    else:
+        yield Check(name="hidden files", passed=True, message="out of the agents' reach until the barrier")
+
+
+def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
+    """The run's directory can be trusted with locks and syncs, and has room."""
+    place = next(folder for folder in (runs_dir, *runs_dir.resolve().parents) if folder.exists())
+    problem = filesystem_problem(place)
+    yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
+    free_gb = shutil.disk_usage(place).free / 1e9
+    wanted_gb = experiment.policy.min_free_disk_gb
+    told = f"{free_gb:.1f} GB free"
+    if free_gb < wanted_gb:
+        told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
+    yield Check(name="disk", passed=free_gb >= wanted_gb, message=told)
+
+
+def _resolved(folder: Folder) -> Path:
+    return Path(folder.path).resolve()

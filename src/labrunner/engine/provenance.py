@@ -1,0 +1,68 @@
+"""Where a run comes from: who, which machine, which versions, which state of the experiment's folder."""
+
+import getpass
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from labrunner import __version__
+from labrunner.records.run import Git, Provenance
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_GIT_PATIENCE_S: Final = 5.0
+
+
+def observe(source: Path) -> Provenance:
+    """Look around; `source` is the experiment's file."""
+    return Provenance(
+        user=_user(),
+        host=platform.node(),
+        boot_id=boot_id(),
+        platform=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        labrunner=__version__,
+        argv=tuple(sys.argv),
+        git=_git(source.parent),
+    )
+
+
+def boot_id() -> str:
+    """The kernel's mark of this boot; empty where there is none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _git(folder: Path) -> Git | None:
+    if shutil.which("git") is None:
+        return None
+    commit = _ask_git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    return Git(commit=commit.strip(), dirty=bool(_ask_git(folder, "status", "--porcelain", ".")))
+
+
+def _ask_git(folder: Path, *args: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout if answer.returncode == 0 else None

@@ -1,0 +1,149 @@
+"""Runs an experiment: preflight, a new run directory, and a session that carries it out.
+
+Rule: nothing is written for a run that can't start.
+"""
+
+import asyncio
+import os
+import platform
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from labrunner.engine import provenance
+from labrunner.engine.preflight import examine
+from labrunner.engine.session import Plan, RunEnd, Session, Watch
+from labrunner.engine.stopping import signals_stop
+from labrunner.errors import InputError
+from labrunner.executor.door import Executor
+from labrunner.executor.local import LocalExecutor
+from labrunner.experiment import codec
+from labrunner.experiment.model import Experiment, SandboxKind
+from labrunner.experiment.schedule import Schedule
+from labrunner.policy.capacity import Host, decide_concurrency
+from labrunner.records import canonical
+from labrunner.records.ids import make_run_id
+from labrunner.records.run import Digests, RunRecord
+from labrunner.sandbox import makers
+from labrunner.sandbox.door import Check, SandboxMaker
+from labrunner.store.create import create_run
+from labrunner.store.layout import RunPaths
+from labrunner.store.writer import open_writer
+from labrunner.trial.assignment import TrialContext
+from labrunner.trial.attempt import stamp
+
+BLOCKING_THREADS: Final = 32
+"""Preparing and collecting are disk work: more of it at once than there are cores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is carried out on this machine."""
+
+    runs_dir: Path
+    secrets: Mapping[str, str]
+    """Where values of declared secrets are looked up; only declared ones are used."""
+    run_id: str | None = None
+    grace_s: float = 30.0
+    env_file: Path | None = None
+    make: Callable[[SandboxKind], SandboxMaker] = makers.make
+    on_checks: Callable[[tuple[Check, ...]], None] | None = None
+    """Told what preflight found, also when all is well."""
+
+
+async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check, ...]:
+    """Make every check for a run of this experiment."""
+    executor = LocalExecutor(_context(experiment, options, "preflight", options.runs_dir), options.make)
+    return await examine(experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets)
+
+
+async def run_experiment(experiment: Experiment, options: RunOptions, watch: Watch) -> RunEnd:
+    """Run an experiment to its end."""
+    checks = await preflight(experiment, options)
+    if options.on_checks is not None:
+        options.on_checks(checks)
+    refuse_failed(checks)
+    record = make_record(experiment, options)
+    schedule = Schedule.of(experiment)
+    paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
+    context = _context(experiment, options, record.run_id, paths.trial_folders)
+    plan = Plan(
+        experiment=experiment,
+        schedule=schedule,
+        run_id=record.run_id,
+        concurrency=concurrency_of(experiment, len(schedule)),
+        grace_s=options.grace_s,
+    )
+    return await carry_out(plan, paths, LocalExecutor(context, options.make), watch)
+
+
+async def carry_out(plan: Plan, paths: RunPaths, executor: Executor, watch: Watch) -> RunEnd:
+    """Carry out what a run still owes."""
+    pool = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="lab-blocking")
+    asyncio.get_running_loop().set_default_executor(pool)
+    async with open_writer(paths) as writer:
+        session = Session(plan, paths, writer, executor)
+        with signals_stop(session.stop):
+            return await session.carry_out(watch)
+
+
+def refuse_failed(checks: tuple[Check, ...]) -> None:
+    """Raise if a check that matters did not pass."""
+    failed = [check for check in checks if not check.passed and check.severity == "error"]
+    if failed:
+        raise InputError("preflight", "; ".join(f"{check.name}: {check.message}" for check in failed))
+
+
+def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:
+    """Make `run.json` for a new run."""
+    now = datetime.now(UTC)
+    run_id = options.run_id or make_run_id(experiment.name, now)
+    schedule = Schedule.of(experiment)
+    return RunRecord(
+        schema_version="run_v1",
+        run_id=run_id,
+        lineage_id=run_id,
+        name=experiment.name,
+        created_at=stamp(now),
+        tags=experiment.tags,
+        planned=len(schedule),
+        digests=Digests(
+            experiment=experiment.digest,
+            schedule=canonical.digest_stream(schedule.lines(experiment)),
+            tasks=canonical.digest_stream(codec.task_lines(experiment)),
+        ),
+        experiment=codec.to_record(experiment),
+        provenance=provenance.observe(Path(experiment.source)),
+        env_file=str(options.env_file) if options.env_file else None,
+    )
+
+
+def concurrency_of(experiment: Experiment, planned: int) -> int:
+    """How many trials run at once."""
+    asked = experiment.policy.max_concurrency
+    if asked != "auto":
+        return asked
+    plans = [variant.sandbox for variant in experiment.variants]
+    # A default of two cores is a ceiling for a trial, not what every trial is expected to use.
+    cpus = max(plan.cpus if "cpus" in plan.asked else 1.0 for plan in plans)
+    return decide_concurrency(
+        _host(), cpus=cpus, memory_mb=max(plan.memory_mb for plan in plans), planned=planned
+    )
+
+
+def _host() -> Host:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Host(cpus=len(os.sched_getaffinity(0)), memory_mb=memory // 2**20)
+
+
+def _context(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> TrialContext:
+    return TrialContext(
+        experiment=experiment,
+        run_id=run_id,
+        trials_dir=trials_dir.resolve(),
+        host=platform.node(),
+        secrets=options.secrets,
+    )

@@ -1,0 +1,221 @@
+"""One sitting at a run: from the moment its files are open to the moment its status says how it ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from labrunner.analysis.summary import summarise
+from labrunner.analysis.tally import Tally
+from labrunner.engine.coordinator import Coordinator, Job, Tallies
+from labrunner.engine.stopping import Interrupted, StopRequest, TooManyErrors
+from labrunner.errors import ExitCode, LabError
+from labrunner.executor.door import Executor
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.schedule import Schedule
+from labrunner.records import canonical
+from labrunner.records.rows import Benchmark, SlotRows
+from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
+from labrunner.records.summary import SummaryRecord
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_finished
+from labrunner.store.writer import RunWriter
+from labrunner.trial.assignment import BENCHMARK_ADAPTER
+from labrunner.trial.attempt import stamp
+
+STATUS_EVERY_S: Final = 1.0
+SUMMARY_EVERY: Final = 5
+"""The live summary is refreshed with every n-th status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is carried out, and within which bounds."""
+
+    experiment: Experiment
+    schedule: Schedule
+    run_id: str
+    concurrency: int
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """A run under way, as a display may look at it."""
+
+    plan: Plan
+    paths: RunPaths
+    tallies: Tallies
+    writer: RunWriter
+    stop: StopRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended."""
+
+    paths: RunPaths
+    status: StatusRecord
+    summary: SummaryRecord
+    exit_code: ExitCode
+
+
+Watch = Callable[[Live], Awaitable[None]]
+"""Looks at a run while it goes on; cancelled when it ends."""
+
+
+class Session:
+    """Carries a run out and keeps its status and summary fresh."""
+
+    def __init__(self, plan: Plan, paths: RunPaths, writer: RunWriter, executor: Executor) -> None:
+        """Take an open run; nothing starts before `carry_out`."""
+        self._plan = plan
+        self._paths = paths
+        self._writer = writer
+        self._started_at = datetime.now(UTC)
+        self._tally = new_tally(plan.experiment)
+        self.stop = StopRequest()
+        self._tallies = Tallies(planned=len(plan.schedule))
+        self._recount()
+        job = Job(
+            experiment=plan.experiment,
+            schedule=plan.schedule,
+            run_id=plan.run_id,
+            concurrency=plan.concurrency,
+            grace_s=plan.grace_s,
+            stop=self.stop,
+            on_finished=self._note_finished,
+        )
+        self._coordinator = Coordinator(job, executor, writer, self._tallies)
+
+    async def carry_out(self, watch: Watch) -> RunEnd:
+        """Carry out what is owed; whatever happens on the way, the status says how it ended."""
+        live = Live(
+            plan=self._plan, paths=self._paths, tallies=self._tallies, writer=self._writer, stop=self.stop
+        )
+        await self._write_status("started", None)
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
+                await self._coordinator.run()
+                for task in beside:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise _root(errors) from errors
+        return await self._finish()
+
+    def _note_finished(self, rows: SlotRows) -> None:
+        self._tally.add(rows.trial)
+
+    def _recount(self) -> None:
+        """Count what earlier sittings finished."""
+        if self._writer.next_idx == 0 and self._writer.counts().buffered == 0:
+            return
+        for rows in iter_finished(self._paths):
+            self._tally.add(rows.trial)
+            self._tallies.passed += rows.trial.verdict == "pass"
+            self._tallies.failed += rows.trial.verdict == "fail"
+            self._tallies.errors += rows.trial.outcome == "failed"
+
+    async def _report(self) -> None:
+        """Refresh status and summary for whoever looks from outside."""
+        seen, round_ = -1, 0
+        while True:
+            await asyncio.sleep(STATUS_EVERY_S)
+            done = self._tallies.passed + self._tallies.failed + self._tallies.errors
+            if done == seen:
+                continue
+            seen, round_ = done, round_ + 1
+            await self._write_status("started", None)
+            if round_ % SUMMARY_EVERY == 1:
+                summary = make_summary(self._plan, self._tally, with_intervals=False)
+                await self._writer.write_summary(canonical.encode_line(summary))
+
+    async def _finish(self) -> RunEnd:
+        status, error, exit_code = self._verdict()
+        summary = await asyncio.to_thread(summarise_run, self._plan, self._paths)
+        await self._writer.write_summary(canonical.encode_line(summary))
+        record = await self._write_status(status, error)
+        return RunEnd(paths=self._paths, status=record, summary=summary, exit_code=exit_code)
+
+    def _verdict(self) -> tuple[RunStatus, RunError | None, ExitCode]:
+        counts = self._writer.counts()
+        is_complete = counts.committed == self._tallies.planned
+        match self.stop.reason:
+            case TooManyErrors(error=error):
+                return "error", error, ExitCode.RUN_FAILED
+            case Interrupted(signal_name=name) if not is_complete:
+                return "cancelled", RunError(message=f"stopped by {name}"), ExitCode.INTERRUPTED
+            case _ if self._coordinator.is_over_threshold():
+                return "error", self._tallies.first_error, ExitCode.RUN_FAILED
+            case _:
+                return "success", None, ExitCode.SUCCESS
+
+    async def _write_status(self, status: RunStatus, error: RunError | None) -> StatusRecord:
+        counts, now = self._writer.counts(), stamp(datetime.now(UTC))
+        is_over = status != "started"
+        record = StatusRecord(
+            schema_version="status_v1",
+            run_id=self._plan.run_id,
+            status=status,
+            counts=Counts(
+                planned=self._tallies.planned,
+                committed=counts.committed,
+                buffered=counts.buffered,
+                running=self._tallies.running,
+                passed=self._tallies.passed,
+                failed=self._tallies.failed,
+                errors=self._tallies.errors,
+            ),
+            schedule_progress=ScheduleProgress(
+                next_schedule_idx=self._writer.next_idx, total=self._tallies.planned
+            ),
+            error=error,
+            started_at=stamp(self._started_at),
+            updated_at=now,
+            ended_at=now if is_over else None,
+            chain=self._writer.chain if is_over else None,
+        )
+        await self._writer.write_status(record)
+        return record
+
+
+def new_tally(experiment: Experiment) -> Tally:
+    """An empty tally that knows the experiment's tasks and their groups."""
+    return Tally({task.id: task.group for task in experiment.tasks})
+
+
+def summarise_run(plan: Plan, paths: RunPaths) -> SummaryRecord:
+    """Summarise a run from what lies on disk, in schedule order, buffered results included."""
+    tally = new_tally(plan.experiment)
+    for rows in iter_finished(paths):
+        tally.add(rows.trial)
+    return make_summary(plan, tally, with_intervals=True)
+
+
+def make_summary(plan: Plan, tally: Tally, *, with_intervals: bool) -> SummaryRecord:
+    """Make a summary of a tally."""
+    experiment = plan.experiment
+    each = len(experiment.tasks) * experiment.replications
+    return summarise(
+        tally,
+        run_id=plan.run_id,
+        benchmark=Benchmark(adapter_id=BENCHMARK_ADAPTER, name=experiment.name, split="all"),
+        planned={variant.id: each for variant in experiment.variants},
+        created_at=stamp(datetime.now(UTC)),
+        with_intervals=with_intervals,
+    )
+
+
+async def _watched(watch: Watch, live: Live) -> None:
+    await watch(live)
+
+
+def _root(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to act on: ours if there is one, else the first."""
+    ours = errors.subgroup(LabError)
+    found: BaseException = ours if ours is not None else errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
