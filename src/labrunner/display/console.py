@@ -1,0 +1,72 @@
+"""The console that everything is printed on.
+
+Rules: markup and emoji codes are off, so text from experiments and sandboxes prints as it is; a terminal
+that can't show a character shows its escape instead of failing; width, colour and NO_COLOR are rich's.
+"""
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from labrunner.display.safetext import sanitise_line
+
+
+def make_console(stream: TextIO | None = None) -> Console:
+    """Make the console for a command's output, standard output unless told otherwise."""
+    file = stream or sys.stdout
+    if isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="backslashreplace")
+    return Console(file=file, markup=False, emoji=False, highlight=False)
+
+
+def to_text(renderable: RenderableType, width: int = 80) -> str:
+    """Render to plain text, as a file or a pipe would get it."""
+    file = io.StringIO()
+    Console(file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None).print(
+        renderable
+    )
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def make_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()
+) -> Table:
+    """Make a table; columns named in `numbers` are aligned to the right. Cells are made safe here."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(sanitise_line(cell)) for cell in row))
+    return table
+
+
+def make_fields(fields: Sequence[tuple[str, str]]) -> Table:
+    """Make a list of names and values, the values in one column."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, value in fields:
+        table.add_row(Text(name), Text(sanitise_line(value)))
+    return table
+
+
+def make_line(text: str, style: str = "") -> Text:
+    """Make a line of prose, made safe; it wraps where the terminal ends."""
+    return Text(sanitise_line(text), style=style)
+
+
+def indent(renderable: RenderableType, by: int = 2) -> Padding:
+    """Move something to the right."""
+    return Padding(renderable, (0, 0, 0, by))
+
+
+def stack(*parts: RenderableType | None) -> Group:
+    """Put parts below each other; None is left out."""
+    return Group(*(part for part in parts if part is not None))
