@@ -62,6 +62,11 @@ def make_line(text: str, style: str = "") -> Text:
     return Text(sanitise_line(text), style=style)
 
 
+def make_hints(hints: Sequence[tuple[str, str]]) -> RenderableType | None:
+    """Make the lines that say where to look next, below an empty one; None when there are none."""
+    return stack(make_line(""), make_fields(hints)) if hints else None
+
+
 def indent(renderable: RenderableType, by: int = 2) -> Padding:
     """Move something to the right."""
     return Padding(renderable, (0, 0, 0, by))

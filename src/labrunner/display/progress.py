@@ -69,7 +69,8 @@ class Screen:
     @classmethod
     def of(cls, stream: TextIO, env: Mapping[str, str] = os.environ) -> Self:
         """Look at a stream and its environment."""
-        is_live = stream.isatty() and env.get("TERM") != "dumb" and not env.get("CI")
+        is_ci = env.get("CI", "").lower() not in {"", "0", "false"}
+        is_live = stream.isatty() and env.get("TERM") != "dumb" and not is_ci
         return cls(
             stream=stream,
             is_live=is_live,

@@ -1,0 +1,39 @@
+"""What `lab doctor` prints: one line a check, what failed first in words, and the verdict last."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+
+from labrunner.display.console import make_line, make_table, stack
+from labrunner.display.quantities import format_count
+from labrunner.sandbox.door import Check
+
+
+def show_checks(checks: Sequence[Check]) -> RenderableType:
+    """Show a preflight report."""
+    rows = [(_mark(check), check.name, check.message) for check in checks]
+    return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(*_verdict(checks)))
+
+
+def show_failed_checks(checks: Sequence[Check]) -> RenderableType | None:
+    """Show only what did not pass; None when all is well."""
+    failed = [check for check in checks if not check.passed]
+    return (
+        stack(*(make_line(f"{_mark(check)}: {check.name}: {check.message}") for check in failed))
+        if failed
+        else None
+    )
+
+
+def _mark(check: Check) -> str:
+    return "ok" if check.passed else check.severity
+
+
+def _verdict(checks: Sequence[Check]) -> tuple[str, str]:
+    errors = sum(not check.passed and check.severity == "error" for check in checks)
+    warnings = sum(not check.passed and check.severity == "warning" for check in checks)
+    if errors:
+        return f"{format_count(errors, 'error')}: nothing can run before this is mended", "red"
+    if warnings:
+        return f"ready to run, with {format_count(warnings, 'warning')}", "yellow"
+    return "ready to run", "green"

@@ -1,0 +1,180 @@
+"""What `lab plan` prints: the resolved experiment, exactly as it would run."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from rich.console import RenderableType
+
+from labrunner.display.console import indent, make_fields, make_line, make_table, stack
+from labrunner.display.quantities import format_count, format_size
+from labrunner.experiment.model import Experiment, Grader, Network, Policy, SandboxPlan, Variant
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.ids import make_trial_id
+
+FIRST_TASKS: Final = 5
+FIRST_SLOTS: Final = 6
+
+
+def show_plan(
+    experiment: Experiment, *, concurrency: int | None = None, disk_bytes: int | None = None
+) -> RenderableType:
+    """Show what would run; `concurrency` and `disk_bytes` as this machine works them out."""
+    return stack(
+        make_line(experiment.name, "bold"),
+        make_fields(_overview(experiment, disk_bytes)),
+        *(_show_variant(variant) for variant in experiment.variants),
+        *_show_graders(experiment),
+        make_line(""),
+        make_line("policy (not part of the digest)"),
+        indent(make_fields(describe_policy(experiment.policy, concurrency))),
+        make_line(""),
+        _show_schedule(experiment),
+    )
+
+
+def _overview(experiment: Experiment, disk_bytes: int | None) -> list[tuple[str, str]]:
+    slots = len(Schedule.of(experiment))
+    fields = [
+        ("digest", experiment.digest),
+        ("file", experiment.source),
+        ("description", experiment.description),
+        ("tags", ", ".join(experiment.tags)),
+        (
+            "tasks",
+            f"{len(experiment.tasks):,}: {_first((task.id for task in experiment.tasks), FIRST_TASKS)}",
+        ),
+        ("variants", f"{len(experiment.variants)}, the baseline is {experiment.variants[0].id}"),
+        ("replications", str(experiment.replications)),
+        ("order", _describe_order(experiment)),
+        ("trials", f"{slots:,}"),
+        ("trust", f"{experiment.trust}; on system change: {experiment.on_system_change}"),
+        ("collect", ", ".join(experiment.collect)),
+        ("expected disk", "" if disk_bytes is None else f"about {format_size(disk_bytes)}"),
+    ]
+    return [(name, value) for name, value in fields if value]
+
+
+def _describe_order(experiment: Experiment) -> str:
+    return (
+        f"{experiment.order}, seed {experiment.seed}" if experiment.order == "shuffled" else experiment.order
+    )
+
+
+def _show_variant(variant: Variant) -> RenderableType:
+    agent, setup = variant.agent, variant.setup
+    fields = [
+        ("digest", variant.digest),
+        ("bindings", _pairs(variant.bindings.items())),
+        ("setup", format_command(setup.command)),
+        ("agent", format_command(agent.command)),
+        ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
+        ("environment", _pairs(agent.env.items())),
+        ("secrets", ", ".join(agent.secrets)),
+        ("network", describe_network(agent.network)),
+        ("time limit", f"{agent.timeout_s:g} s"),
+        ("sandbox", describe_sandbox(variant.sandbox)),
+    ]
+    return stack(
+        make_line(""),
+        make_line(f"variant {variant.id}"),
+        indent(make_fields([(name, value) for name, value in fields if value])),
+    )
+
+
+def _show_graders(experiment: Experiment) -> list[RenderableType]:
+    graders: dict[str, tuple[Grader, int]] = {}
+    for task in experiment.tasks:
+        told = repr(task.grader)
+        graders[told] = (task.grader, graders[told][1] + 1 if told in graders else 1)
+    shown = [_show_grader(grader, count, len(graders)) for grader, count in islice(graders.values(), 3)]
+    if len(graders) > 3:
+        shown.append(make_line(f"and {len(graders) - 3} more graders of single tasks"))
+    return shown
+
+
+def _show_grader(grader: Grader, tasks: int, graders: int) -> RenderableType:
+    fields = [
+        ("command", format_command(grader.command)),
+        ("folder", f"{grader.dir.path}  {grader.dir.digest}" if grader.dir else ""),
+        ("environment", _pairs(grader.env.items())),
+        ("secrets", ", ".join(grader.secrets)),
+        ("network", describe_network(grader.network)),
+        ("time limit", f"{grader.timeout_s:g} s"),
+        ("passes at", f"{grader.pass_at:g}"),
+        ("retries", str(grader.retries)),
+    ]
+    head = "grader" if graders == 1 else f"grader of {format_count(tasks, 'task')}"
+    return stack(
+        make_line(""),
+        make_line(head),
+        indent(make_fields([(name, value) for name, value in fields if value])),
+    )
+
+
+def describe_network(network: Network) -> str:
+    """Say what a phase may reach."""
+    return f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
+
+
+def describe_sandbox(plan: SandboxPlan) -> str:
+    """Say where attempts run, and within which limits."""
+    image = f" {plan.image}" if plan.image else ""
+    limits = f"{plan.cpus:g} cpus, {plan.memory_mb} MB memory, {plan.pids} processes, {plan.disk_mb} MB disk"
+    asked = f"; asked for: {', '.join(plan.asked)}" if plan.asked else ""
+    return f"{plan.kind}{image}; {limits} ({plan.limits}{asked})"
+
+
+def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, str]]:
+    """Say how a run is carried out."""
+    at_once = str(policy.max_concurrency)
+    if policy.max_concurrency == "auto" and concurrency is not None:
+        at_once = f"auto: {concurrency} here"
+    return [
+        ("at once", at_once),
+        ("fail_on_error", describe_threshold(policy.fail_on_error, continue_on_fail=policy.continue_on_fail)),
+        ("retry_on_error", str(policy.retry_on_error)),
+        ("keep", f"workspace {policy.keep.workspace}, logs {policy.keep.logs}"),
+        ("min_free_disk_gb", f"{policy.min_free_disk_gb:g}"),
+    ]
+
+
+def describe_threshold(fail_on_error: bool | float, *, continue_on_fail: bool) -> str:
+    """Say when the run fails because of errors."""
+    when = "and the rest is run first" if continue_on_fail else "and stops there"
+    if fail_on_error is True:
+        return f"true: the first trial that ends with an error fails the run, {when}"
+    if fail_on_error is False:
+        return "false: errors never fail the run"
+    many = f"{fail_on_error:.4g} of the planned trials" if fail_on_error < 1 else f"{fail_on_error:g} trials"
+    return f"{fail_on_error:g}: errors in more than {many} fail the run, {when}"
+
+
+def _show_schedule(experiment: Experiment) -> RenderableType:
+    schedule = Schedule.of(experiment)
+    rows = []
+    for slot in islice(schedule, FIRST_SLOTS):
+        variant, task = experiment.variants[slot.variant_idx].id, experiment.tasks[slot.task_idx].id
+        trial = make_trial_id(variant, task, slot.repl_idx)
+        rows.append((str(slot.schedule_idx), task, variant, str(slot.repl_idx), trial))
+    more = len(schedule) - len(rows)
+    return stack(
+        make_table(("slot", "task", "variant", "repl", "trial"), rows, numbers=("slot", "repl")),
+        make_line(f"and {format_count(more, 'more slot')}") if more else None,
+    )
+
+
+def format_command(command: Sequence[str]) -> str:
+    """Write a command as one would type it; `${name}` stands where the sandbox fills in a path."""
+    return " ".join(
+        part if part and not set(part) & set(" '\"\\;&|<>()*?\n") else repr(part) for part in command
+    )
+
+
+def _first(items: Iterable[str], count: int) -> str:
+    taken = list(islice(items, count + 1))
+    return ", ".join([*taken[:count], "..."] if len(taken) > count else taken)
+
+
+def _pairs(items: Iterable[tuple[str, object]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in items)

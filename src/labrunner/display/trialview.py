@@ -1,0 +1,126 @@
+"""What `lab show RUN TRIAL` prints: attempts, phases with times and exit facts, causes, tails of logs.
+
+Rule: logs, messages and tracebacks come from sandboxes: they pass through `safetext`, always.
+"""
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from labrunner.display.console import indent, make_fields, make_hints, make_line, make_table, stack
+from labrunner.display.quantities import format_seconds
+from labrunner.display.safetext import take_tail
+from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
+from labrunner.records.rows import TimingRow, TrialRow
+
+TAIL_LINES: Final = 20
+
+
+def show_trial(
+    row: TrialRow,
+    timing: TimingRow | None,
+    *,
+    logs: Mapping[str, str],
+    hints: Sequence[tuple[str, str]] = (),
+) -> RenderableType:
+    """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
+    times = {each.attempt: each for each in timing.attempts} if timing else {}
+    return stack(
+        make_line(verdict_line(row), "bold"),
+        make_fields(_identity(row, timing)),
+        *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
+        *(_show_log(name, text) for name, text in logs.items() if text),
+        make_hints(hints),
+    )
+
+
+def verdict_line(row: TrialRow) -> str:
+    """Say in one line how a trial ended."""
+    if row.outcome == "failed":
+        return f"{row.ids.trial_id}: no grade, cause {row.cause} ({row.reason})"
+    told = f"{row.ids.trial_id}: {row.verdict}, {row.primary_metric_name} = {row.primary_metric_value:g}"
+    return f"{told}, ended by {row.ended_by}" if row.ended_by else told
+
+
+def describe_phase(fact: PhaseFact) -> str:
+    """Say how a phase ended."""
+    reasons = [
+        word
+        for word, holds in (
+            ("timed out", fact.timed_out),
+            ("out of memory", fact.oom_killed),
+            ("over its disk limit", fact.over_disk),
+        )
+        if holds
+    ]
+    if fact.exit_status is not None:
+        reasons.append(_describe_exit(fact.exit_status))
+    return ", ".join(reasons) or "ended by the runner"
+
+
+def _describe_exit(status: int) -> str:
+    if status > 128:
+        try:
+            return f"exit {status} ({signal.Signals(status - 128).name})"
+        except ValueError:
+            return f"exit {status}"
+    return f"exit {status}"
+
+
+def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
+    fields = [
+        ("task", row.ids.task_id),
+        ("variant", row.ids.variant_id),
+        ("replication", str(row.ids.repl_idx)),
+        ("slot", str(row.schedule_idx)),
+        ("barrier", row.barrier),
+    ]
+    if row.flags:
+        fields.append(("flags", ", ".join(row.flags)))
+    if timing and timing.cut_off:
+        fields.append(("cut off", ", ".join(timing.cut_off)))
+    fields.extend(("file", f"{file.path}  {file.size} B  {file.digest}") for file in row.files)
+    return fields
+
+
+def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> RenderableType:
+    told = f"attempt {fact.attempt}: {fact.outcome}"
+    if fact.cause is not None:
+        told += f", cause {fact.cause} ({fact.reason})"
+    if timing is not None:
+        told += f"; {timing.started_at}, {timing.sandbox} on {timing.host}"
+    return stack(
+        make_line(""),
+        make_line(told, "red" if fact.cause else ""),
+        indent(make_table(("phase", "took", "ended"), _phase_rows(fact, timing), numbers=("took",))),
+        *_show_words(timing),
+    )
+
+
+def _phase_rows(fact: AttemptFact, timing: AttemptTiming | None) -> list[tuple[str, str, str]]:
+    known = {"setup": fact.setup, "agent": fact.agent, "grader": fact.grader}
+    seconds = timing.phases_s if timing else {}
+    names = list(dict.fromkeys([*seconds, *(name for name, phase in known.items() if phase is not None)]))
+    rows = []
+    for name in names:
+        phase = known.get(name)
+        took = format_seconds(seconds[name]) if name in seconds else ""
+        ended = describe_phase(phase) if phase is not None else ""
+        if name == "grader" and fact.grader_tries > 1:
+            ended += f", at try {fact.grader_tries}"
+        rows.append((name, took, ended))
+    return rows
+
+
+def _show_words(timing: AttemptTiming | None) -> list[RenderableType]:
+    if timing is None:
+        return []
+    texts = [text for text in (timing.message, timing.traceback) if text]
+    return [indent(Text(take_tail(text, TAIL_LINES))) for text in texts]
+
+
+def _show_log(name: str, text: str) -> RenderableType:
+    return stack(make_line(""), make_line(f"{name}:", "dim"), indent(Text(take_tail(text, TAIL_LINES))))
