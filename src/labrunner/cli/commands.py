@@ -1,0 +1,94 @@
+"""The commands of `lab`: one table, which the help page shows and from which commands are loaded.
+
+Rule: nothing heavy is imported here, so that `lab --help` answers at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+DECISION: Final = (
+    "stopped or crashed: `lab continue`; finished with errors, or something changed: `lab retry`; "
+    "only looking: `lab log recover`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: where its code is, and what it does in one line."""
+
+    module: str
+    usage: str
+    does: str
+    aliases: tuple[str, ...] = ()
+
+
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "init": Command(
+            module="labrunner.cli.init",
+            usage="[DIR]",
+            does="write a small runnable experiment with the sandbox that works here",
+        ),
+        "run": Command(
+            module="labrunner.cli.run",
+            usage="[TARGET]",
+            does="run an experiment (default: ./experiment.yaml)",
+            aliases=("eval",),
+        ),
+        "plan": Command(module="labrunner.cli.plan", usage="[TARGET]", does="show exactly what would run"),
+        "doctor": Command(
+            module="labrunner.cli.doctor",
+            usage="[TARGET]",
+            does="check sandbox, disk, secrets and storage before anything is spent",
+        ),
+        "show": Command(
+            module="labrunner.cli.show",
+            usage="RUN [TRIAL]",
+            does="the summary of a run, or one trial with its attempts, phases and logs",
+        ),
+        "log": Command(module="labrunner.cli.log", usage="list", does="list the runs in a directory"),
+        "verify": Command(
+            module="labrunner.cli.verify",
+            usage="RUN",
+            does="recompute every digest of a run and name what is wrong",
+        ),
+        "clean": Command(
+            module="labrunner.cli.clean",
+            usage="[--list] [--yes]",
+            does="say what old runs left behind, then remove it",
+        ),
+    }
+)
+
+
+def find(name: str) -> Command | None:
+    """The command with that name or alias."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    return next((command for command in COMMANDS.values() if name in command.aliases), None)
+
+
+def help_page() -> str:
+    """What `lab --help` prints."""
+    left = {name: f"{_names(name, command)} {command.usage}" for name, command in COMMANDS.items()}
+    width = max(map(len, left.values()))
+    rows = [f"  {left[name]:<{width}}  {command.does}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: lab COMMAND [OPTIONS]",
+            "",
+            "Runs AI agents on benchmark tasks in sandboxes, grades each trial in its own sandbox,",
+            "and commits every result durably in a fixed order.",
+            "",
+            *rows,
+            "",
+            "RUN is a path, an id, a unique part of an id, or `last`.",
+            "`lab COMMAND --help` tells a command's options; each can also be set as LAB_<OPTION>.",
+        ]
+    )
+
+
+def _names(name: str, command: Command) -> str:
+    return "|".join([name, *command.aliases])

@@ -1,0 +1,64 @@
+"""`lab init`: writes a small runnable experiment with the sandbox that works here."""
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from labrunner.cli.options import make_app
+from labrunner.errors import InputError
+from labrunner.sandbox.bubblewrap import works_here
+
+app = make_app()
+
+BUILT: Final = ("minimal", "ab")
+COMING: Final = {
+    "docker": "experiments in containers are not built yet",
+    "python": "tasks written in Python are not built yet",
+}
+
+_Dir = Annotated[Path, typer.Argument(metavar="[DIR]", help="where to write it")]
+_Template = Annotated[str, typer.Option(help="minimal: one agent; ab: two versions compared")]
+
+
+@app.command(help="Write a small runnable experiment with the sandbox that works here.")
+def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
+    """Write a template's files; nothing is overwritten."""
+    files = dict(_files(_template(template)))
+    taken = [name for name in files if (directory / name).exists()]
+    if taken:
+        raise InputError(str(directory / taken[0]), "is there already; choose another folder")
+    works, reason = works_here()
+    kind = "bubblewrap" if works else "process"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-.") or "experiment"
+    for path, text in files.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text.replace("@NAME@", name).replace("@SANDBOX@", kind), encoding="utf-8")
+    typer.echo(f"wrote {len(files)} files to {directory}")
+    if not works:
+        typer.echo(f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation")
+    where = "" if directory == Path() else f"cd {directory} && "
+    typer.echo(f"next: {where}lab run")
+
+
+def _template(name: str) -> Traversable:
+    if name in COMING:
+        raise InputError("--template", f"{name}: {COMING[name]}; there are: {', '.join(BUILT)}")
+    if name not in BUILT:
+        raise InputError("--template", f"there is no template {name!r}; there are: {', '.join(BUILT)}")
+    return resources.files("labrunner.cli") / "templates" / name
+
+
+def _files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        if entry.name == "__pycache__":
+            continue
+        if entry.is_dir():
+            yield from _files(entry, f"{prefix}{entry.name}/")
+        else:
+            yield f"{prefix}{entry.name}", entry.read_text(encoding="utf-8")

@@ -1,0 +1,74 @@
+"""The entry point: finds the command, loads only that, and turns errors into exit codes.
+
+Rule: this is the one place where a `LabError` becomes a message and an exit code.
+"""
+
+import difflib
+import importlib
+import sys
+
+from labrunner import __version__
+from labrunner.cli import commands
+
+_OPTIONAL_VALUES = {
+    "--retry-on-error": "--retry-on-error=1",
+    "--fail-on-error": "--fail-on-error=true",
+    "--no-fail-on-error": "--fail-on-error=false",
+}
+
+
+def main() -> None:
+    """Run `lab`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command and return its exit code."""
+    if not argv or argv[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(f"{commands.help_page()}\n")
+        return 0
+    if argv[0] == "--version":
+        sys.stdout.write(f"labrunner {__version__}\n")
+        return 0
+    command = commands.find(argv[0])
+    if command is None:
+        return _unknown(argv[0])
+    return _guarded(command.module, argv[0], with_values(argv[1:]))
+
+
+def with_values(argv: list[str]) -> list[str]:
+    """Give options whose value is optional one, so that they never swallow the word behind them."""
+    return [_OPTIONAL_VALUES.get(word, word) for word in argv]
+
+
+def _unknown(name: str) -> int:
+    known = [*commands.COMMANDS, *(alias for c in commands.COMMANDS.values() for alias in c.aliases)]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean `lab {near[0]}`?" if near else f"commands: {', '.join(commands.COMMANDS)}"
+    sys.stderr.write(f"lab: there is no command {name!r}; {hint}\n")
+    return 2
+
+
+def _guarded(module: str, name: str, argv: list[str]) -> int:
+    from labrunner.errors import ExitCode, LabError
+
+    try:
+        return _call(module, name, argv)
+    except LabError as error:
+        sys.stderr.write(f"lab {name}: {error}\n")
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has enough; closing stderr keeps Python from complaining at exit.
+        sys.stderr.close()
+        return 0
+
+
+def _call(module: str, name: str, argv: list[str]) -> int:
+    app = importlib.import_module(module).app
+    try:
+        app(args=argv, prog_name=f"lab {name}")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0

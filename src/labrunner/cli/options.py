@@ -1,0 +1,81 @@
+"""Pieces of command lines that several commands share."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from labrunner.errors import InputError
+
+DEFAULT_RUNS: Final = Path(".lab/runs")
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
+]
+LogDir = Annotated[Path, typer.Option("--log-dir", help="where runs are kept")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+
+
+def make_app() -> typer.Typer:
+    """An app for one command: plain errors, every option also as LAB_<OPTION>."""
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"auto_envvar_prefix": "LAB", "help_option_names": ["-h", "--help"]},
+    )
+
+
+def pairs(words: list[str] | None, option: str) -> tuple[tuple[str, str], ...]:
+    """Split K=V words."""
+    split = [(word, *word.partition("=")) for word in words or []]
+    for word, key, equals, _ in split:
+        if not equals or not key:
+            raise InputError(option, f"expected NAME=VALUE, found {word!r}")
+    return tuple((key, value) for _, key, _, value in split)
+
+
+def parse_count(text: str | None, option: str) -> int | None:
+    """Read a whole number."""
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise InputError(option, f"expected a whole number, found {text!r}")
+    return int(text)
+
+
+def read_env_file(path: Path | None) -> dict[str, str]:
+    """Read K=V lines: blank lines and # comments are passed over, `export` and matching quotes taken off."""
+    if path is None:
+        return {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"can't be read as an env file: {error}") from error
+    return dict(_env_line(path, number, line) for number, line in enumerate(lines, 1) if _has_content(line))
+
+
+def secrets_from(env_file: Path | None) -> Mapping[str, str]:
+    """Where values of secrets are looked up: the env file first, then our own environment."""
+    return {**os.environ, **read_env_file(env_file)}
+
+
+def default_grace_s() -> float:
+    """Seconds that trials in flight get when a run is stopped."""
+    return 5.0 if os.environ.get("CI") else 30.0
+
+
+def _has_content(line: str) -> bool:
+    return bool(line.strip()) and not line.strip().startswith("#")
+
+
+def _env_line(path: Path, number: int, line: str) -> tuple[str, str]:
+    name, equals, value = line.strip().removeprefix("export ").partition("=")
+    if not equals or not name.strip().isidentifier():
+        # The line itself is not shown: it may hold a secret.
+        raise InputError(f"{path}:{number}", "expected NAME=VALUE")
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+    return name.strip(), value

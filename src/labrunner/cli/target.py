@@ -1,0 +1,147 @@
+"""The command line of everything that takes an experiment: `run`, `plan` and `doctor` share it.
+
+So `lab plan` with the same words shows exactly what `lab run` would do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from labrunner.cli.options import (
+    DEFAULT_RUNS,
+    Json,
+    LogDir,
+    default_grace_s,
+    make_app,
+    pairs,
+    parse_count,
+)
+from labrunner.errors import InputError
+from labrunner.experiment.load import load
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.overrides import Overrides
+
+DEFAULT_TARGET: Final = Path("experiment.yaml")
+
+_Targets = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[TARGET]...", help="experiment files (default: ./experiment.yaml)"),
+]
+_Sandbox = Annotated[str | None, typer.Option(help="bubblewrap or process, instead of the experiment's")]
+_MaxConcurrency = Annotated[str | None, typer.Option(help="how many trials at once, or `auto`")]
+_Replications = Annotated[
+    int | None, typer.Option("--replications", "--epochs", min=1, help="repeats of each trial")
+]
+_Limit = Annotated[int | None, typer.Option(min=1, help="only the first N tasks")]
+_TaskIds = Annotated[
+    list[str] | None, typer.Option("--task-id", "--sample-id", help="only these tasks (glob; repeatable)")
+]
+_Tags = Annotated[list[str] | None, typer.Option("--tag", help="only tasks with this tag (repeatable)")]
+_Variants = Annotated[list[str] | None, typer.Option("--variant", help="only this variant (repeatable)")]
+_Sets = Annotated[list[str] | None, typer.Option("--set", help="a.b=c: set a field (repeatable)")]
+_Env = Annotated[list[str] | None, typer.Option("--env", help="K=V: a variable for the agent (repeatable)")]
+_EnvFile = Annotated[Path | None, typer.Option(help="a file of K=V lines with values of secrets")]
+_FailOnError = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on-error",
+        metavar="[=X]",
+        help="true, false, or how many errored trials are tolerated, as share or count; "
+        "value only with `=`; also --no-fail-on-error",
+    ),
+]
+_ContinueOnFail = Annotated[
+    bool | None, typer.Option("--continue-on-fail", help="run everything, fail at the end")
+]
+_RetryOnError = Annotated[
+    str | None,
+    typer.Option("--retry-on-error", metavar="[=N]", help="retry errored trials; value only with `=`"),
+]
+_RunId = Annotated[str | None, typer.Option(help="the new run's id, instead of a made one")]
+_Grace = Annotated[
+    float | None, typer.Option(min=0, help="seconds for trials in flight when stopped (30; 5 under CI)")
+]
+_KeepSandbox = Annotated[
+    str | None, typer.Option("--keep-workspace", help="failed, always or never: which workspaces are kept")
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="only show the plan (= `lab plan`)")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a person asked for."""
+
+    targets: tuple[Path, ...]
+    overrides: Overrides
+    log_dir: Path
+    run_id: str | None
+    grace_s: float
+    env_file: Path | None
+    as_json: bool
+    dry_run: bool
+
+    def experiments(self) -> tuple[Experiment, ...]:
+        """Load every target before anything is done with the first."""
+        if self.run_id is not None and len(self.targets) > 1:
+            raise InputError("--run-id", "names one run, but there are several targets")
+        return tuple(load(target, self.overrides) for target in self.targets)
+
+
+def make_target_app(act: Callable[[Call], int], does: str) -> typer.Typer:
+    """Make a command that takes experiments; `act` returns the exit code."""
+    app = make_app()
+
+    @app.command(help=does)
+    def command(  # noqa: PLR0913 - the signature is the command line
+        targets: _Targets = None,
+        sandbox: _Sandbox = None,
+        max_concurrency: _MaxConcurrency = None,
+        replications: _Replications = None,
+        limit: _Limit = None,
+        task_id: _TaskIds = None,
+        tag: _Tags = None,
+        variant: _Variants = None,
+        sets: _Sets = None,
+        env: _Env = None,
+        env_file: _EnvFile = None,
+        fail_on_error: _FailOnError = None,
+        continue_on_fail: _ContinueOnFail = None,
+        retry_on_error: _RetryOnError = None,
+        run_id: _RunId = None,
+        log_dir: LogDir = DEFAULT_RUNS,
+        grace: _Grace = None,
+        keep_workspace: _KeepSandbox = None,
+        dry_run: _DryRun = False,
+        as_json: Json = False,
+    ) -> None:
+        overrides = Overrides(
+            sets=pairs(sets, "--set"),
+            sandbox=sandbox,
+            max_concurrency=max_concurrency,
+            replications=replications,
+            limit=limit,
+            task_ids=tuple(task_id or ()),
+            tags=tuple(tag or ()),
+            variants=tuple(variant or ()),
+            env=dict(pairs(env, "--env")),
+            fail_on_error=fail_on_error,
+            continue_on_fail=continue_on_fail,
+            retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
+            keep_workspace=keep_workspace,
+        )
+        call = Call(
+            targets=tuple(targets or [DEFAULT_TARGET]),
+            overrides=overrides,
+            log_dir=log_dir,
+            run_id=run_id,
+            grace_s=default_grace_s() if grace is None else grace,
+            env_file=env_file,
+            as_json=as_json,
+            dry_run=dry_run,
+        )
+        raise typer.Exit(act(call))
+
+    return app
