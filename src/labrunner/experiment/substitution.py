@@ -20,7 +20,11 @@ _BINDING_NAME: Final = re.compile(rf"{_NAME}\Z")
 
 
 class UnknownName(ValueError):
-    """A text asks for something that can't be put there; the message is for the author."""
+    """A text asks for a name that nobody gave a value."""
+
+
+class UnfitBinding(ValueError):
+    """A text asks for a binding that has no single obvious text."""
 
 
 def is_name(text: str) -> bool:
@@ -52,17 +56,15 @@ def names_in(text: str) -> frozenset[str]:
 
 def bind(text: str, bindings: Mapping[str, object], built_ins: Iterable[str] = BUILT_INS) -> str:
     """First stage: put bindings in; `built_ins` are those allowed here, and stay as `${name}`."""
-    allowed = tuple(built_ins)
+    allowed = frozenset(built_ins)
 
     def replace(match: re.Match[str]) -> str:
         if match["dollar"]:
             return "$$"
         name = match["bare"] or match["braced"]
         if not name:
-            raise UnknownName(f"'${match['wrong']}' is no name to put in; write $$ for a dollar sign")
-        if name in allowed:
-            return f"${{{name}}}"
-        return _bound(name, bindings, allowed)
+            raise UnknownName(f"'${match['wrong']}' is no name to put in")
+        return f"${{{name}}}" if name in allowed else _bound(name, bindings)
 
     return _DOLLAR.sub(replace, text)
 
@@ -75,7 +77,8 @@ def expand(text: str, names: Mapping[str, str]) -> str:
             return "$"
         name = match["bare"] or match["braced"] or match["wrong"]
         if name not in names:
-            raise UnknownName(_unknown(name, names))
+            known = ", ".join(f"${each}" for each in sorted(names)) or "none"
+            raise UnknownName(f"unknown name '${name}'; known here: {known}; write $$ for a dollar sign")
         return names[name]
 
     return _DOLLAR.sub(replace, text)
@@ -86,18 +89,13 @@ def expand_all(texts: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...
     return tuple(expand(text, names) for text in texts)
 
 
-def _bound(name: str, bindings: Mapping[str, object], allowed: tuple[str, ...]) -> str:
+def _bound(name: str, bindings: Mapping[str, object]) -> str:
     if name not in bindings:
-        raise UnknownName(_unknown(name, (*bindings, *allowed)))
+        raise UnknownName(f"unknown name '${name}'")
     text = scalar_text(bindings[name])
     if text is None:
         kind = "null" if bindings[name] is None else "a list or map"
-        raise UnknownName(
-            f"binding '{name}' is {kind}; only text, numbers, true and false can be put in here"
+        raise UnfitBinding(
+            f"binding '{name}' is {kind}, and only text, numbers, true and false can be put in"
         )
     return escape(text)
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    listed = ", ".join(f"${each}" for each in sorted(known)) or "none"
-    return f"unknown name '${name}'; known here: {listed}; write $$ for a dollar sign"

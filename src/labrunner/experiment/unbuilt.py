@@ -1,0 +1,97 @@
+"""What an experiment file can ask for and this version can't do yet: refused, one row each, never ignored."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from labrunner.experiment.authored import (
+    AgentPart,
+    BreakerPart,
+    BudgetPart,
+    ExperimentFile,
+    GraderPart,
+    Part,
+    SandboxPart,
+    SetupPart,
+)
+from labrunner.experiment.authored_task import TaskRow
+from labrunner.experiment.problems import Problems
+
+_DOCKER: Final = "docker sandboxes are not built yet; leave it out, and bubblewrap or process runs the trials"
+_USER: Final = "running as another user needs docker, which is not built yet; leave it out"
+_ALLOW: Final = "allow-lists are not built yet; write none or full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unbuilt:
+    """A field, the values of it that can't be had yet, and what to tell their author."""
+
+    field: str
+    asks: Callable[[Any], bool]
+    sentence: str
+
+
+def _is_set(value: object) -> bool:
+    return bool(value)
+
+
+def _is_allow_list(network: Any) -> bool:  # noqa: ANN401 - one signature for all rows
+    return bool(network.mode == "allow")
+
+
+def _is_not(default: object) -> Callable[[Any], bool]:
+    return lambda value: bool(value != default)
+
+
+_NETWORK: Final = Unbuilt(field="network", asks=_is_allow_list, sentence=_ALLOW)
+_RUN_AS: Final = Unbuilt(field="user", asks=_is_set, sentence=_USER)
+
+UNBUILT: Final[Mapping[type[Part], tuple[Unbuilt, ...]]] = {
+    SandboxPart: (
+        Unbuilt(field="kind", asks=lambda kind: bool(kind == "docker"), sentence=_DOCKER),
+        Unbuilt(field="image", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="build", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="pull", asks=_is_not("preflight"), sentence=_DOCKER),
+        Unbuilt(field="prune_images", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="workdir", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="read_only", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="tmpfs", asks=_is_set, sentence=_DOCKER),
+    ),
+    SetupPart: (_NETWORK,),
+    AgentPart: (_RUN_AS, _NETWORK),
+    GraderPart: (
+        _RUN_AS,
+        _NETWORK,
+        Unbuilt(
+            field="where",
+            asks=_is_not("same"),
+            sentence="grading in a fresh container needs docker, which is not built yet; write same",
+        ),
+    ),
+    TaskRow: (
+        Unbuilt(field="image", asks=_is_set, sentence=_DOCKER),
+        Unbuilt(field="workdir", asks=_is_set, sentence=_DOCKER),
+    ),
+    ExperimentFile: (
+        Unbuilt(
+            field="trust", asks=_is_not("standard"), sentence="strict trust is not built yet; write standard"
+        ),
+        Unbuilt(field="on_system_change", asks=_is_not("flag"), sentence="only flag is built yet"),
+        Unbuilt(field="collect", asks=_is_set, sentence="collecting files is not built yet; leave it empty"),
+    ),
+    BreakerPart: (
+        Unbuilt(field="after", asks=_is_not(5), sentence="the breaker is not built yet; leave it out"),
+        Unbuilt(field="give_up_after_s", asks=_is_set, sentence="the breaker is not built yet; leave it out"),
+    ),
+    BudgetPart: (
+        Unbuilt(field="cost_usd", asks=_is_set, sentence="budgets are not built yet; leave it out"),
+        Unbuilt(field="tokens", asks=_is_set, sentence="budgets are not built yet; leave it out"),
+    ),
+}
+
+
+def refuse_unbuilt(part: Part, where: Callable[[str], str], problems: Problems) -> None:
+    """Note every field of a part that asks for something that can't be had yet."""
+    for row in UNBUILT.get(type(part), ()):
+        if row.asks(getattr(part, row.field)):
+            problems.add(where(row.field), row.sentence)
