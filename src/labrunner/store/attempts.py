@@ -1,0 +1,87 @@
+"""Attempts under way, as the owner knows them, and which of them the buffer does not know yet.
+
+Memory holds what is in flight and no more. A note that is taken back before it was stored costs nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+AttemptState = Literal["dispatched", "barrier", "grading"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptNote:
+    """What must be known about an attempt when its runner is gone."""
+
+    token: str
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    state: AttemptState = "dispatched"
+    barrier: bytes | None = None
+    grader_started: bool = False
+
+
+class AttemptBook:
+    """Notes by token, and what has changed since the buffer was last written."""
+
+    def __init__(self, stored: Iterable[AttemptNote] = ()) -> None:
+        """Begin with what the buffer already holds."""
+        self._notes = {note.token: note for note in stored}
+        self._stored = set(self._notes)
+        self._changed: set[str] = set()
+        self._gone: set[str] = set()
+        self._slots: dict[int, list[str]] = {}
+        for note in self._notes.values():
+            self._slots.setdefault(note.schedule_idx, []).append(note.token)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the buffer is behind."""
+        return bool(self._changed or self._gone)
+
+    def notes(self) -> tuple[AttemptNote, ...]:
+        """Every attempt under way."""
+        return tuple(self._notes.values())
+
+    def dispatch(self, note: AttemptNote) -> None:
+        """Note an attempt before its sandbox is made."""
+        self._notes[note.token] = note
+        self._changed.add(note.token)
+        self._slots.setdefault(note.schedule_idx, []).append(note.token)
+
+    def hold_barrier(self, token: str, payload: bytes) -> None:
+        """Note that an attempt's agent has ended, and how."""
+        self._change(replace(self._find(token), state="barrier", barrier=payload))
+
+    def start_grader(self, token: str) -> None:
+        """Note that a grader may have touched the attempt's workspace."""
+        self._change(replace(self._find(token), state="grading", grader_started=True))
+
+    def forget(self, schedule_idx: int) -> None:
+        """Drop every attempt of a slot: it is final."""
+        for token in self._slots.pop(schedule_idx, ()):
+            self._notes.pop(token, None)
+            self._changed.discard(token)
+            if token in self._stored:
+                self._gone.add(token)
+
+    def take_changes(self) -> tuple[list[AttemptNote], list[str]]:
+        """What to store and what to remove, for a transaction that is about to be made."""
+        stored, gone = [self._notes[token] for token in self._changed], list(self._gone)
+        self._stored |= self._changed
+        self._stored -= self._gone
+        self._changed.clear()
+        self._gone.clear()
+        return stored, gone
+
+    def _find(self, token: str) -> AttemptNote:
+        try:
+            return self._notes[token]
+        except KeyError as error:
+            raise ValueError(f"no attempt with token {token} is under way") from error
+
+    def _change(self, note: AttemptNote) -> None:
+        self._notes[note.token] = note
+        self._changed.add(note.token)

@@ -1,0 +1,65 @@
+"""Whether a file system can hold a run: network file systems' locks and shared memory can't be trusted."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+_UNSAFE: Final = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb3",
+        "smbfs",
+        "virtiofs",
+        "vboxsf",
+    }
+)
+_LOCAL_FUSE: Final = frozenset({"fuse.ext4", "fuse.ntfs-3g", "fuseblk", "fuse.fuse-overlayfs"})
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+
+
+def filesystem_problem(path: Path) -> str | None:
+    """Why `path` can't hold runs, or None. A path that does not exist yet counts as its parent."""
+    try:
+        mounts = _MOUNTS.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    kind = find_kind(path.resolve(), mounts)
+    if kind is None or not is_unsafe(kind):
+        return None
+    return (
+        f"{path} lies on a network file system ({kind}), whose locks and shared memory can't be trusted; "
+        "choose a folder on a local disk"
+    )
+
+
+def is_unsafe(kind: str) -> bool:
+    """Whether a file system of this type may lie about locks or shared memory."""
+    return kind in _UNSAFE or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+
+
+def find_kind(path: Path, mounts: str) -> str | None:
+    """Type of the file system that `path` lies on, from the text of `mountinfo`."""
+    best: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5 or not right:
+            continue
+        point = Path(_OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]))
+        # Later lines lie on top of earlier ones at the same place.
+        if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            best = (len(point.parts), right.split(" ")[0])
+    return best[1] if best else None

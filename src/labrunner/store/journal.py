@@ -1,0 +1,127 @@
+"""Reading the journal: its good prefix, and whether what follows is torn (a crash) or damaged (not one).
+
+A crash can only leave unfinished bytes at the end. A line that is bad while a later, sealed line of
+the same run goes on beyond it was good once: that is damage, and nobody may cut it away.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from labrunner.errors import DamagedRun
+from labrunner.records.commit import NO_ROWS, CommitLine, EndOffsets, chain_start, follows, seal
+from labrunner.records.run import RunRecord
+from labrunner.store.durable import storing
+
+GROUP_LIMIT: Final = 256
+"""Most slots that one commit publishes: as much of the journal's end as a crash may have left unsynced."""
+
+_LONGEST_LINE: Final = 64 * 1024
+_decoder: Final = msgspec.json.Decoder(CommitLine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A sound line, where it begins in the journal, and where its rows begin in the files."""
+
+    line: CommitLine
+    offset: int
+    starts: EndOffsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """The good prefix."""
+
+    committed: int
+    chain: str
+    ends: EndOffsets
+    good_bytes: int
+    torn_bytes: int
+    recent: tuple[Placed, ...]
+    """The last lines, as many as one group can hold."""
+
+
+def scan(path: Path, record: RunRecord) -> Journal:
+    """Check every line: form, seal, order, chain. Raises DamagedRun when a bad line is not a torn tail."""
+    recent: deque[Placed] = deque(maxlen=GROUP_LIMIT)
+    chain = chain_start(record.digests.experiment, record.digests.schedule)
+    good, count = 0, 0
+    with storing("reading", path), path.open("rb") as file:
+        size = file.seek(0, 2)
+        for placed, end in _follow(file, size, record.run_id):
+            if not follows(chain, placed.line):
+                break
+            recent.append(placed)
+            chain, good, count = placed.line.chain, end, count + 1
+        _refuse_if_damaged(path, _texts(file, good, size), record.run_id, count)
+    return Journal(
+        committed=count,
+        chain=chain,
+        ends=recent[-1].line.ends if recent else NO_ROWS,
+        good_bytes=good,
+        torn_bytes=size - good,
+        recent=tuple(recent),
+    )
+
+
+def read_lines(path: Path, run_id: str) -> Iterator[Placed]:
+    """Sound lines of a journal that may be growing. Seals are checked, the chain is not.
+
+    Raises DamagedRun when a bad line is not a torn tail.
+    """
+    with storing("reading", path), path.open("rb") as file:
+        # Bounded by the size at the start: a line that grows meanwhile must not look bad, then good.
+        size = file.seek(0, 2)
+        good, count = 0, 0
+        for placed, end in _follow(file, size, run_id):
+            if placed.line.seal != seal(placed.line):
+                break
+            yield placed
+            good, count = end, count + 1
+        _refuse_if_damaged(path, _texts(file, good, size), run_id, count)
+
+
+def decode_line(text: bytes) -> CommitLine | None:
+    """A complete line of a journal, or None."""
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        return _decoder.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _texts(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
+    """Lines between two offsets, the last one maybe without its end."""
+    at = file.seek(start)
+    while at < stop and (text := file.readline(min(_LONGEST_LINE, stop - at))):
+        at += len(text)
+        yield text
+
+
+def _follow(file: BinaryIO, size: int, run_id: str) -> Iterator[tuple[Placed, int]]:
+    """Lines that have the right form, run and number, with the offset at which each ends."""
+    offset, starts = 0, NO_ROWS
+    for number, text in enumerate(_texts(file, 0, size)):
+        line = decode_line(text)
+        if line is None or line.run_id != run_id or line.schedule_idx != number:
+            return
+        end = offset + len(text)
+        yield Placed(line=line, offset=offset, starts=starts), end
+        offset, starts = end, line.ends
+
+
+def _refuse_if_damaged(path: Path, rest: Iterator[bytes], run_id: str, count: int) -> None:
+    next(rest, None)  # the bad line itself
+    for text in rest:
+        line = decode_line(text)
+        if line and line.run_id == run_id and line.schedule_idx >= count and line.seal == seal(line):
+            raise DamagedRun(
+                f"{path}: line {count + 1} is damaged, but slot {line.schedule_idx} after it is sound; "
+                "no crash leaves that, so nothing was changed; look at the disk, and keep a copy of the run"
+            )

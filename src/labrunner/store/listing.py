@@ -1,0 +1,133 @@
+"""Finding runs: all of a folder at a glance, or the one that somebody means.
+
+Rule: one run that can't be read is listed as unreadable, with why; it never breaks a listing.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from labrunner.errors import InputError, LabError, StoreError
+from labrunner.records.run import Counts, StatusRecord
+from labrunner.store.durable import say
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import is_owned
+from labrunner.store.reading import RunState, judge_state
+from labrunner.store.record import decode, read_status
+
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListing:
+    """A run at a glance."""
+
+    paths: RunPaths
+    run_id: str
+    state: RunState | Literal["unreadable"]
+    name: str = ""
+    created_at: str = ""
+    planned: int = 0
+    counts: Counts | None = None
+    status: StatusRecord | None = None
+    problem: str | None = None
+    """Why it can't be read."""
+
+
+class _Head(msgspec.Struct):
+    """What a listing needs of `run.json`; the rest is skipped unread."""
+
+    schema_version: str
+    run_id: str
+    name: str
+    created_at: str
+    planned: int
+
+
+def list_runs(runs_dir: Path) -> list[RunListing]:
+    """List every run in a folder, the newest first. No folder: no runs."""
+    found = [_look(RunPaths(Path(entry.path))) for entry in _folders(runs_dir)]
+    return sorted(found, key=lambda run: (run.created_at, run.run_id), reverse=True)
+
+
+def find_run(runs_dir: Path, text: str) -> RunPaths:
+    """Find the run that somebody means: a path, an id, a unique part of an id, or `last`.
+
+    Raises InputError, with candidates, when there is none or more than one.
+    """
+    path = Path(text)
+    if os.sep in text and path.is_dir():
+        return _at_path(path)
+    names = sorted(entry.name for entry in _folders(runs_dir))
+    if text in names:
+        return RunPaths(runs_dir / text)
+    if text == "last":
+        return _newest(runs_dir)
+    matches = [name for name in names if text and text in name]
+    if len(matches) == 1:
+        return RunPaths(runs_dir / matches[0])
+    if not matches and path.is_dir():
+        return _at_path(path)
+    raise InputError("RUN", _tell(runs_dir, text, matches, names))
+
+
+def _folders(runs_dir: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(runs_dir) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"listing runs in {runs_dir}: {say(error)}") from error
+
+
+def _look(paths: RunPaths) -> RunListing:
+    try:
+        head = decode(paths.run, paths.run.read_bytes(), _Head, "run_v1")
+        owned = is_owned(paths)
+        status = read_status(paths)
+    except LabError as error:
+        return RunListing(paths=paths, run_id=paths.root.name, state="unreadable", problem=str(error))
+    except OSError as error:
+        problem = f"reading {paths.run}: {say(error)}"
+        return RunListing(paths=paths, run_id=paths.root.name, state="unreadable", problem=problem)
+    return RunListing(
+        paths=paths,
+        run_id=head.run_id,
+        state=judge_state(status, is_owned=owned),
+        name=head.name,
+        created_at=head.created_at,
+        planned=head.planned,
+        counts=status.counts if status else None,
+        status=status,
+    )
+
+
+def _at_path(path: Path) -> RunPaths:
+    paths = RunPaths(path)
+    if not paths.run.exists():
+        raise InputError("RUN", f"{path} is a folder without a run.json, so not a run's directory")
+    return paths
+
+
+def _newest(runs_dir: Path) -> RunPaths:
+    readable = [run for run in list_runs(runs_dir) if run.state != "unreadable"]
+    if not readable:
+        raise InputError("RUN", f"there is no run in {runs_dir} yet")
+    return readable[0].paths
+
+
+def _tell(runs_dir: Path, text: str, matches: list[str], names: list[str]) -> str:
+    if matches:
+        return f"{text!r} fits {len(matches)} runs in {runs_dir}: {_shorten(matches)}; write more of the id"
+    if names:
+        return f"no run in {runs_dir} fits {text!r}; there are: {_shorten(names)}"
+    return f"no run fits {text!r}: there is no run in {runs_dir}"
+
+
+def _shorten(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[-_SHOWN:]) + (f", and {more} more" if more > 0 else "")

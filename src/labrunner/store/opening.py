@@ -1,0 +1,261 @@
+"""Opening a run that nobody owns: back to a sound state, whatever the last owner's death left behind.
+
+Rules: first look, and refuse damage before anything is changed. Then: keep what will be cut, cut it,
+write and sync again what may be only in the page cache, and only then drop from the buffer what is
+committed. Every step may be killed and done again; doing all of it twice changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from labrunner.records import canonical, schema
+from labrunner.records.run import CrashRecord, InFlight, LockNote, RunRecord
+from labrunner.store import tail
+from labrunner.store.attempts import AttemptNote
+from labrunner.store.buffer import BrokenBuffer, Buffer, Changes, Completion, create_buffer, open_buffer
+from labrunner.store.committer import Committer, open_files
+from labrunner.store.durable import cut, replace, storing, sync_folder, write_again
+from labrunner.store.finished import FinishedSlots
+from labrunner.store.journal import Journal, scan
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import RunLock, boot_id
+from labrunner.store.points import reach
+from labrunner.store.record import read_crashes, read_run, read_status
+from labrunner.store.slot import decode_payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpeningReport:
+    """What was found and mended. All empty for a run that was left in order."""
+
+    is_crash: bool
+    """Whether the last owner died without saying how the run ended."""
+    crash_note: Path | None
+    cut_bytes: Mapping[str, int]
+    """Unfinished writes that were cut, by file; kept in `salvage/`."""
+    restored: int
+    """Slots committed from the buffer."""
+    dropped_slots: tuple[int, ...]
+    """Finished slots whose rows in the buffer could not be used: owed again."""
+    lost_buffer: str | None
+    """Why the buffer could not be used, and how much it may have held."""
+    in_flight: tuple[AttemptNote, ...]
+    """Attempts that were under way."""
+
+
+def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
+    """Bring an owned run to a sound state. Raises DamagedRun, having changed nothing, if it can't be."""
+    reach("open.locked")
+    paths = lock.paths
+    record = read_run(paths)
+    journal = scan(paths.commits, record)
+    tails = tail.examine(paths, journal)
+    buffer, lost = _open_buffer(paths)
+    usable, unusable = _sort_completions(buffer, record, journal)
+    in_flight = _find_in_flight(buffer, journal, usable)
+    cuts = {paths.name(part.path): part.size - part.keep for part in tails if part.size > part.keep}
+    note = _note_crash(
+        lock, _Crash(record=record, journal=journal, buffered=len(usable), in_flight=in_flight, cuts=cuts)
+    )
+    _mend_files(paths, tails)
+    _mend_buffer(paths, buffer, journal, unusable)
+    committer = _make_committer(paths, record, journal, buffer, usable)
+    restored = _drain(committer)
+    reach("open.done")
+    return committer, OpeningReport(
+        is_crash=note is not None,
+        crash_note=note,
+        cut_bytes=cuts,
+        restored=restored,
+        dropped_slots=tuple(bad.schedule_idx for bad in unusable),
+        lost_buffer=lost,
+        in_flight=in_flight,
+    )
+
+
+def _open_buffer(paths: RunPaths) -> tuple[Buffer, str | None]:
+    """Open the buffer, or set a broken one aside and begin a new one."""
+    if not paths.buffer.exists():
+        problem = "it is gone"
+    else:
+        try:
+            return open_buffer(paths.buffer), None
+        except BrokenBuffer as error:
+            problem = f"it can't be read: {error}"
+    _set_buffer_aside(paths)
+    create_buffer(paths.buffer)
+    sync_folder(paths.root)
+    return open_buffer(paths.buffer), _tell_loss(paths, problem)
+
+
+def _set_buffer_aside(paths: RunPaths) -> None:
+    # The log goes first: beside a new database, an old log would be taken for a part of it.
+    paths.salvage.mkdir(exist_ok=True)
+    number = len(list(paths.salvage.glob("buffer-*")))
+    for suffix in ("-wal", "-shm", ""):
+        old = paths.buffer.with_name(paths.buffer.name + suffix)
+        if old.exists():
+            with storing("setting aside", old):
+                old.rename(paths.salvage / f"buffer-{number}.sqlite{suffix}")
+    sync_folder(paths.salvage)
+    sync_folder(paths.root)
+
+
+def _tell_loss(paths: RunPaths, problem: str) -> str | None:
+    status = read_status(paths)
+    if status is None or (status.status != "started" and status.counts.buffered == 0):
+        return None
+    return (
+        f"the buffer was lost ({problem}): committed results are whole; at {status.updated_at} it held "
+        f"{status.counts.buffered} finished results that were not committed: their slots are owed again"
+    )
+
+
+def _sort_completions(
+    buffer: Buffer, record: RunRecord, journal: Journal
+) -> tuple[list[int], list[Completion]]:
+    """Slots of the buffer that can be committed later, and rows that can't be used."""
+    usable: list[int] = []
+    unusable: list[Completion] = []
+    for idx in buffer.slots():
+        if idx < journal.committed:
+            continue
+        kept = buffer.find(idx)
+        if kept is not None and _is_usable(kept, record):
+            usable.append(idx)
+        elif kept is not None:
+            unusable.append(kept)
+    return usable, unusable
+
+
+def _is_usable(kept: Completion, record: RunRecord) -> bool:
+    try:
+        slot = decode_payload(kept.payload)
+        schema.validate("trial_record_v1", slot.trial)
+    except (ValueError, RecursionError):
+        return False
+    is_same = slot.digest == kept.digest and slot.schedule_idx == kept.schedule_idx
+    return is_same and slot.schedule_idx < record.planned
+
+
+def _find_in_flight(buffer: Buffer, journal: Journal, usable: Sequence[int]) -> tuple[AttemptNote, ...]:
+    finished = set(usable)
+    return tuple(
+        note
+        for note in buffer.attempts()
+        if note.schedule_idx >= journal.committed and note.schedule_idx not in finished
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Crash:
+    record: RunRecord
+    journal: Journal
+    buffered: int
+    in_flight: tuple[AttemptNote, ...]
+    cuts: Mapping[str, int]
+
+
+def _note_crash(lock: RunLock, crash: _Crash) -> Path | None:
+    """Leave a note of the crash, once: opening again before anybody went on finds the same one."""
+    status = read_status(lock.paths)
+    if status is None or status.status != "started":
+        return None
+    known = read_crashes(lock.paths)
+    if known and known[-1].status_updated_at == status.updated_at:
+        return lock.paths.crash(len(known))
+    note = CrashRecord(
+        schema_version="crash_v1",
+        run_id=crash.record.run_id,
+        found_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_owner=lock.last_owner,
+        rebooted=_has_rebooted(lock.last_owner),
+        status_updated_at=status.updated_at,
+        committed=crash.journal.committed,
+        buffered=crash.buffered,
+        in_flight=tuple(
+            InFlight(
+                schedule_idx=note.schedule_idx,
+                trial_id=note.trial_id,
+                attempt=note.attempt,
+                state=note.state,
+            )
+            for note in crash.in_flight
+        ),
+        cut_bytes=dict(crash.cuts),
+    )
+    path = lock.paths.crash(len(known) + 1)
+    replace(path, canonical.encode_line(note), point="open.crash_note")
+    return path
+
+
+def _has_rebooted(last_owner: LockNote | None) -> bool | None:
+    here = boot_id()
+    return None if last_owner is None or not here else last_owner.boot_id != here
+
+
+def _mend_files(paths: RunPaths, tails: Sequence[tail.Tail]) -> None:
+    for part in tails:
+        if part.size > part.keep:
+            _salvage(paths, part)
+    for part in tails:
+        if part.size > part.keep:
+            cut(part.path, part.keep)
+            reach("open.cut")
+    for part in tails:
+        if part.size > 0:
+            write_again(part.path, part.unsure)
+            reach("open.synced")
+
+
+def _salvage(paths: RunPaths, part: tail.Tail) -> None:
+    """Keep what will be cut, under a name made from its content: done twice, it is the same file."""
+    with storing("reading", part.path), part.path.open("rb") as file:
+        file.seek(part.keep)
+        data = file.read()
+    paths.salvage.mkdir(exist_ok=True)
+    mark = canonical.digest_bytes(data)[7:15]
+    replace(paths.salvage / f"{part.path.name}.{part.keep}.{mark}", data, point="open.salvage")
+    sync_folder(paths.root)
+
+
+def _mend_buffer(paths: RunPaths, buffer: Buffer, journal: Journal, unusable: Sequence[Completion]) -> None:
+    for bad in unusable:
+        paths.salvage.mkdir(exist_ok=True)
+        mark = canonical.digest_bytes(bad.payload)[7:15]
+        name = f"completion.{bad.schedule_idx}.{mark}"
+        replace(paths.salvage / name, bad.payload, point="open.salvage")
+        buffer.drop(bad.schedule_idx)
+    finished = {*buffer.slots()}
+    over = [
+        note.token
+        for note in buffer.attempts()
+        if note.schedule_idx < journal.committed or note.schedule_idx in finished
+    ]
+    buffer.write(Changes(gone_tokens=over, committed=journal.committed), synced=True)
+    reach("open.buffer_dropped")
+
+
+def _make_committer(
+    paths: RunPaths, record: RunRecord, journal: Journal, buffer: Buffer, usable: Sequence[int]
+) -> Committer:
+    finished = FinishedSlots(planned=record.planned, committed=journal.committed)
+    for idx in usable:
+        finished.buffer(idx)
+    return Committer(
+        run_id=record.run_id,
+        chain=journal.chain,
+        finished=finished,
+        files=open_files(paths),
+        buffer=buffer,
+    )
+
+
+def _drain(committer: Committer) -> int:
+    before = committer.finished.committed
+    while committer.has_backlog:
+        committer.drain()
+    committer.flush(synced=True)
+    return committer.finished.committed - before

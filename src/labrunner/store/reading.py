@@ -1,0 +1,117 @@
+"""Reading a run, live or dead, without disturbing its owner.
+
+Rules: the journal bounds every other file; nothing beyond its last complete line is looked at. The
+buffer's snapshot is taken before the journal is read: a slot that is committed meanwhile is then seen
+in the journal, and no finished slot can fall between the two. Memory does not grow with the run.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import BinaryIO, Final, Literal, TypeVar
+
+import msgspec
+
+from labrunner.errors import DamagedRun
+from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow
+from labrunner.records.run import RunStatus, StatusRecord
+from labrunner.store.buffer import snapshot
+from labrunner.store.durable import storing
+from labrunner.store.journal import Placed, read_lines
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import is_owned
+from labrunner.store.record import read_crashes, read_run, read_status
+from labrunner.store.rowfiles import RowFiles, open_rows
+
+__all__ = [
+    "RunState",
+    "iter_finished",
+    "iter_trials",
+    "read_crashes",
+    "read_run",
+    "read_state",
+    "read_status",
+]
+
+Decoded = TypeVar("Decoded")
+RunState = RunStatus | Literal["crashed"]
+
+_slots: Final = msgspec.json.Decoder(SlotRows)
+_predictions: Final = msgspec.json.Decoder(PredictionRow)
+_scores: Final = msgspec.json.Decoder(ScoreRow)
+_trials: Final = msgspec.json.Decoder(TrialRow)
+_timings: Final = msgspec.json.Decoder(TimingRow)
+
+
+class _TrialOnly(msgspec.Struct):
+    """The part of a buffered slot that listings of trials need."""
+
+    trial: TrialRow
+
+
+_trial_only: Final = msgspec.json.Decoder(_TrialOnly)
+
+
+def read_state(paths: RunPaths) -> RunState:
+    """How a run stands: its status, or `crashed` when it says `started` and nobody owns it."""
+    # Owned is asked first: an owner that ends in between has written its last status before it lets go.
+    owned = is_owned(paths)
+    return judge_state(read_status(paths), is_owned=owned)
+
+
+def judge_state(status: StatusRecord | None, *, is_owned: bool) -> RunState:
+    """Decide how a run stands."""
+    if status is not None and status.status != "started" and not is_owned:
+        return status.status
+    return "started" if is_owned else "crashed"
+
+
+def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
+    """Every finished slot: the committed ones in schedule order, then those that wait in the buffer."""
+    run_id = read_run(paths).run_id
+    with ExitStack() as stack:
+        waiting = stack.enter_context(snapshot(paths.buffer))
+        rows = stack.enter_context(open_rows(paths))
+        with storing("reading", paths.timings):
+            timings = stack.enter_context(paths.timings.open("rb"))
+        committed = 0
+        for placed in read_lines(paths.commits, run_id):
+            yield _join(rows, timings, placed)
+            committed += 1
+        for kept in waiting:
+            if kept.schedule_idx >= committed:
+                yield _decode(_slots, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}")
+
+
+def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
+    """The trial rows of every finished slot, in the same order as `iter_finished`."""
+    run_id = read_run(paths).run_id
+    with snapshot(paths.buffer) as waiting, open_rows(paths) as rows:
+        committed = 0
+        for placed in read_lines(paths.commits, run_id):
+            yield _decode(_trials, rows.read_trial(placed), f"{paths.trials}: slot {committed}")
+            committed += 1
+        for kept in waiting:
+            if kept.schedule_idx >= committed:
+                yield _decode(_trial_only, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}").trial
+
+
+def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:
+    line, lines = placed.line, rows.read(placed)
+    where = f"slot {line.schedule_idx}"
+    return SlotRows(
+        schedule_idx=line.schedule_idx,
+        trial_id=line.trial_id,
+        attempt=line.attempt,
+        slot_commit_id=line.slot_commit_id,
+        predictions=tuple(_decode(_predictions, row, f"prediction of {where}") for row in lines.predictions),
+        scores=tuple(_decode(_scores, row, f"score of {where}") for row in lines.scores),
+        trial=_decode(_trials, lines.trials[0], f"trial row of {where}"),
+        timing=_decode(_timings, timings.readline(), f"timing of {where}"),
+    )
+
+
+def _decode(decoder: msgspec.json.Decoder[Decoded], data: bytes, where: str) -> Decoded:
+    try:
+        return decoder.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(f"reading {where}: {error}") from error

@@ -1,0 +1,101 @@
+"""Reading committed rows by the journal's offsets, never beyond them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from labrunner.errors import DamagedRun
+from labrunner.records.rows import lines_digest
+from labrunner.store.durable import storing
+from labrunner.store.journal import Placed
+from labrunner.store.layout import RunPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotLines:
+    """A committed slot's rows as they lie in the files, line ends included."""
+
+    predictions: list[bytes]
+    scores: list[bytes]
+    trials: list[bytes]
+
+    def digest(self) -> str | None:
+        """Digest of the rows; None when they are none."""
+        try:
+            return lines_digest((*self.predictions, *self.scores, *self.trials))
+        except (ValueError, RecursionError):
+            return None
+
+
+class RowFiles:
+    """A run's row files, open for reading."""
+
+    def __init__(self, predictions: BinaryIO, scores: BinaryIO, trials: BinaryIO) -> None:
+        """Take over open files; see `open_rows`."""
+        self._predictions = predictions
+        self._scores = scores
+        self._trials = trials
+
+    def read(self, slot: Placed) -> SlotLines:
+        """Read a slot's rows. Raises DamagedRun when they are not there."""
+        starts, ends, rows, idx = slot.starts, slot.line.ends, slot.line.rows, slot.line.schedule_idx
+        return SlotLines(
+            predictions=_read(self._predictions, starts.predictions, ends.predictions, rows.predictions, idx),
+            scores=_read(self._scores, starts.scores, ends.scores, rows.scores, idx),
+            trials=_read(self._trials, starts.trials, ends.trials, rows.trials, idx),
+        )
+
+    def read_trial(self, slot: Placed) -> bytes:
+        """Read a slot's trial row alone."""
+        starts, ends = slot.starts.trials, slot.line.ends.trials
+        return _read(self._trials, starts, ends, 1, slot.line.schedule_idx)[0]
+
+    def check(self, slot: Placed) -> SlotLines:
+        """Read a slot's rows; raise DamagedRun unless they are those that its commit published."""
+        lines = self.read(slot)
+        if lines.digest() != slot.line.rows_digest:
+            raise DamagedRun(
+                f"{self._trials.name}: the rows of slot {slot.line.schedule_idx} ({slot.line.trial_id}) "
+                "are not those that were committed; nothing was changed"
+            )
+        return lines
+
+
+@contextmanager
+def open_rows(paths: RunPaths) -> Iterator[RowFiles]:
+    """Open the row files of a run."""
+    with ExitStack() as stack:
+        yield RowFiles(
+            *(stack.enter_context(_open(path)) for path in (paths.predictions, paths.scores, paths.trials))
+        )
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines with their ends; the last one may lack it."""
+    # Not splitlines: that also cuts at a bare carriage return.
+    *whole, last = data.split(b"\n")
+    lines = [line + b"\n" for line in whole]
+    return [*lines, last] if last else lines
+
+
+def _open(path: Path) -> BinaryIO:
+    if not path.exists():
+        raise DamagedRun(f"{path}: the file is gone")
+    with storing("reading", path):
+        return path.open("rb")
+
+
+def _read(file: BinaryIO, start: int, end: int, count: int, idx: int) -> list[bytes]:
+    if start == end and count == 0:
+        return []
+    with storing("reading", Path(file.name)):
+        file.seek(start)
+        data = file.read(max(0, end - start))
+    lines = split_lines(data)
+    if len(data) != end - start or len(lines) != count or not data.endswith(b"\n"):
+        raise DamagedRun(
+            f"{file.name}: bytes {start} to {end} should hold {count} rows of slot {idx}, and do not"
+        )
+    return lines

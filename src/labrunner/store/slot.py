@@ -1,0 +1,128 @@
+"""A final slot as bytes: the exact lines that its commit appends, checked before anybody stores them.
+
+Rule: lines are made once. A slot that waits in the buffer is committed from the very bytes that it
+would have been committed from at once, so the order of completions can't change a committed byte.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from labrunner.records import canonical, schema
+from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, lines_digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotBytes:
+    """Lines without their line ends, and the digest over all but the timing."""
+
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    slot_commit_id: str
+    predictions: tuple[bytes, ...]
+    scores: tuple[bytes, ...]
+    trial: bytes
+    timing: bytes
+    digest: str
+
+
+class _Payload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`SlotRows` with every row left as the bytes it is."""
+
+    schedule_idx: int
+    trial_id: str
+    attempt: int
+    slot_commit_id: str
+    predictions: tuple[msgspec.Raw, ...]
+    scores: tuple[msgspec.Raw, ...]
+    trial: msgspec.Raw
+    timing: msgspec.Raw
+
+
+_payload_decoder = msgspec.json.Decoder(_Payload)
+
+
+def encode_slot(run_id: str, rows: SlotRows) -> SlotBytes:
+    """Encode and check a slot's rows. Raises ValueError that names the trial and the kind of row."""
+    lines: list[bytes] = []
+    for kind, row in _kinds(rows):
+        try:
+            lines.append(_encode_row(run_id, rows, kind, row))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"trial {rows.trial_id}, {kind}: {error}") from error
+    cut = len(rows.predictions)
+    return SlotBytes(
+        schedule_idx=rows.schedule_idx,
+        trial_id=rows.trial_id,
+        attempt=rows.attempt,
+        slot_commit_id=rows.slot_commit_id,
+        predictions=tuple(lines[:cut]),
+        scores=tuple(lines[cut:-2]),
+        trial=lines[-2],
+        timing=lines[-1],
+        digest=lines_digest(lines[:-1]),
+    )
+
+
+def _kinds(rows: SlotRows) -> Iterator[tuple[str, msgspec.Struct]]:
+    for prediction in rows.predictions:
+        yield "benchmark_prediction_record_v1", prediction
+    for score in rows.scores:
+        yield "benchmark_score_record_v1", score
+    yield "trial_record_v1", rows.trial
+    yield "trial_timing_v1", rows.timing
+
+
+def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> bytes:
+    line = canonical.encode(row)
+    if len(line) >= MAX_ROW_BYTES:
+        raise ValueError(f"{len(line)} bytes; a row must stay under {MAX_ROW_BYTES}")
+    plain = canonical.decode_plain(line)
+    schema.validate(kind, plain)
+    match plain:
+        case {"schedule_idx": idx, "ids": {"run_id": run, "trial_id": trial}, **rest}:
+            number = rest.get("attempt", rows.attempt), rest.get("slot_commit_id", rows.slot_commit_id)
+            found = (run, idx, trial, *number)
+        case _:
+            raise ValueError("a row without identity")
+    wanted = (run_id, rows.schedule_idx, rows.trial_id, rows.attempt, rows.slot_commit_id)
+    if found != wanted:
+        raise ValueError(f"the row belongs to {found}, not to {wanted}")
+    return line
+
+
+def encode_payload(slot: SlotBytes) -> bytes:
+    """Encode a slot for the buffer: the JSON of its `SlotRows`, each row verbatim."""
+    return canonical.encode(
+        _Payload(
+            schedule_idx=slot.schedule_idx,
+            trial_id=slot.trial_id,
+            attempt=slot.attempt,
+            slot_commit_id=slot.slot_commit_id,
+            predictions=tuple(map(msgspec.Raw, slot.predictions)),
+            scores=tuple(map(msgspec.Raw, slot.scores)),
+            trial=msgspec.Raw(slot.trial),
+            timing=msgspec.Raw(slot.timing),
+        )
+    )
+
+
+def decode_payload(data: bytes) -> SlotBytes:
+    """Take a slot out of the buffer's payload, its digest computed anew. Raises ValueError."""
+    payload = _payload_decoder.decode(data)
+    predictions = tuple(map(bytes, payload.predictions))
+    scores = tuple(map(bytes, payload.scores))
+    trial = bytes(payload.trial)
+    return SlotBytes(
+        schedule_idx=payload.schedule_idx,
+        trial_id=payload.trial_id,
+        attempt=payload.attempt,
+        slot_commit_id=payload.slot_commit_id,
+        predictions=predictions,
+        scores=scores,
+        trial=trial,
+        timing=bytes(payload.timing),
+        digest=lines_digest((*predictions, *scores, trial)),
+    )

@@ -1,0 +1,114 @@
+"""The ends of a run's row files: what the journal vouches for, and what lies beyond it.
+
+Everything here only reads. `labrunner.store.opening` does what follows from it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from labrunner.errors import DamagedRun
+from labrunner.store.durable import storing
+from labrunner.store.journal import GROUP_LIMIT, Journal
+from labrunner.store.layout import RunPaths
+from labrunner.store.rowfiles import open_rows, split_lines
+
+_STEP: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The end of one file: keep `keep` bytes; those from `unsure` on may not have reached the disk."""
+
+    path: Path
+    size: int
+    keep: int
+    unsure: int
+
+
+class _Numbered(msgspec.Struct):
+    schedule_idx: int
+
+
+_numbered: Final = msgspec.json.Decoder(_Numbered)
+
+
+def examine(paths: RunPaths, journal: Journal) -> tuple[Tail, ...]:
+    """Compare every file's end with the journal. Raises DamagedRun when they contradict each other.
+
+    The rows come first and the journal last: the order in which they must be made durable.
+    """
+    starts = journal.recent[0].starts if journal.recent else journal.ends
+    tails = (
+        _examine_rows(paths.predictions, starts.predictions, journal.ends.predictions),
+        _examine_rows(paths.scores, starts.scores, journal.ends.scores),
+        _examine_rows(paths.trials, starts.trials, journal.ends.trials),
+        _examine_timings(paths.timings, journal.committed),
+        Tail(
+            path=paths.commits,
+            size=journal.good_bytes + journal.torn_bytes,
+            keep=journal.good_bytes,
+            unsure=journal.recent[0].offset if journal.recent else 0,
+        ),
+    )
+    with open_rows(paths) as rows:
+        for slot in journal.recent:
+            rows.check(slot)
+    return tails
+
+
+def _examine_rows(path: Path, start: int, end: int) -> Tail:
+    size = _size(path)
+    if size < end:
+        raise DamagedRun(f"{path}: {size} bytes, but {end} are committed; nothing was changed")
+    return Tail(path=path, size=size, keep=end, unsure=start)
+
+
+def _examine_timings(path: Path, committed: int) -> Tail:
+    """Timings have no offsets in the journal: look for the last committed slot's row, from the end."""
+    size, keep, seen = _size(path), None, 0
+    if committed == 0:
+        return Tail(path=path, size=size, keep=0, unsure=0)
+    with storing("reading", path), path.open("rb") as file:
+        for offset, text in _backwards(file, size):
+            if keep is None and _number(text) == committed - 1:
+                keep = offset + len(text)
+            seen += keep is not None
+            if keep is not None and (seen == GROUP_LIMIT or offset == 0):
+                return Tail(path=path, size=size, keep=keep, unsure=offset)
+    raise DamagedRun(f"{path}: no row of slot {committed - 1}, which is committed; nothing was changed")
+
+
+def _backwards(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
+    """A file's lines from the last to the first, each with its offset."""
+    start, rest, reach = size, b"", _STEP
+    while start > 0:
+        step, reach = min(reach, start), reach * 2
+        start -= step
+        file.seek(start)
+        block = file.read(step) + rest
+        lines = split_lines(block)
+        rest = lines[0] if start else b""
+        at = start + len(block)
+        for text in reversed(lines[1:] if start else lines):
+            at -= len(text)
+            yield at, text
+
+
+def _number(text: bytes) -> int | None:
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        return _numbered.decode(text).schedule_idx
+    except (ValueError, RecursionError):
+        return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError as error:
+        raise DamagedRun(f"{path}: the file is gone; nothing was changed") from error

@@ -1,0 +1,238 @@
+"""The thread that owns a run's files: takes requests in groups, carries them out, answers in one go.
+
+Rules: whatever failed, nothing is written after it and everybody who waits is told. Notes come before
+results, results before views. The thread ends when it is told to leave; only then is the lock free.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from labrunner.errors import StoreError
+from labrunner.store.attempts import AttemptNote
+from labrunner.store.buffer import Event
+from labrunner.store.committer import Arrival, Committer
+from labrunner.store.durable import replace
+from labrunner.store.journal import GROUP_LIMIT
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import acquire
+from labrunner.store.opening import OpeningReport, open_run
+from labrunner.store.points import reach
+
+LAZY_S: Final = 0.2
+"""How long a note that need not be durable at once may wait for company."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """An attempt's agent has ended."""
+
+    token: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GraderStarted:
+    """A grader is about to touch an attempt's workspace."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """New content of `status.json`."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """New content of `benchmark/summary.json`."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The last request."""
+
+
+Note = AttemptNote | Barrier | GraderStarted | Event
+Wish = Arrival | Note | Status | Summary | Leave
+
+
+@dataclass(slots=True)
+class Request:
+    """A wish and, when somebody waits for it, where to answer."""
+
+    wish: Wish
+    answer: asyncio.Future[bool] | None
+    result: bool = True
+    error: Exception | None = None
+
+
+class WriterThread(threading.Thread):
+    """Owns one run from `start` until a `Leave` was carried out."""
+
+    committer: Committer
+    report: OpeningReport
+
+    def __init__(self, paths: RunPaths, loop: asyncio.AbstractEventLoop) -> None:
+        """Only assign. `opened` and `closed` tell the loop how far the thread is."""
+        super().__init__(name="lab-writer", daemon=True)
+        self.opened: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.broken: Exception | None = None
+        self._paths = paths
+        self._loop = loop
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._behind_since: float | None = None
+
+    def put(self, wish: Wish, answer: asyncio.Future[bool] | None = None) -> None:
+        """Hand a wish over, from the loop's thread."""
+        self._requests.put(Request(wish, answer))
+
+    def run(self) -> None:
+        """Own the run. Called by `start`."""
+        failure: BaseException | None = None
+        try:
+            with acquire(self._paths) as lock:
+                self.committer, self.report = open_run(lock)
+                self._loop.call_soon_threadsafe(_settle, self.opened, None)
+                self._serve()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever opened the run
+            failure = error
+        self._loop.call_soon_threadsafe(_settle, self.opened, failure)
+        self._loop.call_soon_threadsafe(_settle, self.closed, None)
+
+    def _serve(self) -> None:
+        is_leaving = False
+        while not is_leaving:
+            group = self._take()
+            is_leaving = any(isinstance(request.wish, Leave) for request in group)
+            self._carry_out(group, is_leaving=is_leaving)
+            self._answer(group)
+        try:
+            self.committer.close()
+        except StoreError as error:
+            self.broken = self.broken or error
+
+    def _take(self) -> list[Request]:
+        """What there is, up to a group; waits while there is nothing to do."""
+        group: list[Request] = []
+        try:
+            group.append(self._requests.get(timeout=self._patience()))
+            while len(group) < GROUP_LIMIT:
+                group.append(self._requests.get_nowait())
+        except queue.Empty:
+            pass
+        return group
+
+    def _patience(self) -> float | None:
+        if self.broken is None and self.committer.has_backlog:
+            return 0.0
+        if self._behind_since is None:
+            return None
+        return max(0.0, self._behind_since + LAZY_S - time.monotonic())
+
+    def _carry_out(self, group: Sequence[Request], *, is_leaving: bool) -> None:
+        if self.broken is None:
+            try:
+                self._write(group)
+                self._catch_up(is_leaving=is_leaving)
+                return
+            except Exception as error:  # noqa: BLE001 - after any failure the files may not be touched again
+                self.broken = error
+                self._behind_since = None
+        for request in group:
+            request.error = self.broken
+
+    def _write(self, group: Sequence[Request]) -> None:
+        is_asked = False
+        for request in group:
+            if isinstance(request.wish, Note):
+                self._note(request, request.wish)
+                is_asked = is_asked or request.answer is not None
+        arrivals = [(request, request.wish) for request in group if isinstance(request.wish, Arrival)]
+        if arrivals:
+            results = self.committer.take([wish for _, wish in arrivals])
+            for (request, _), result in zip(arrivals, results, strict=True):
+                request.result = result
+        elif self.committer.has_backlog:
+            self.committer.drain()
+        if is_asked:
+            self.committer.flush(synced=True)
+        self._show(group)
+
+    def _note(self, request: Request, note: Note) -> None:
+        try:
+            match note:
+                case AttemptNote():
+                    self.committer.book.dispatch(note)
+                case Barrier(token, payload):
+                    self.committer.book.hold_barrier(token, payload)
+                case GraderStarted(token):
+                    self.committer.book.start_grader(token)
+                case Event():
+                    self.committer.add_event(note)
+                case _:
+                    assert_never(note)
+        except ValueError as error:
+            request.error = error
+            if request.answer is None:
+                _log.warning("a note was not kept: %s", error)
+
+    def _show(self, group: Sequence[Request]) -> None:
+        """Replace views, each once: in a group the last one says it all."""
+        wishes = [request.wish for request in group]
+        statuses = [wish for wish in wishes if isinstance(wish, Status)]
+        summaries = [wish for wish in wishes if isinstance(wish, Summary)]
+        if summaries:
+            replace(self._paths.summary, summaries[-1].data, point="summary")
+        if statuses:
+            replace(self._paths.status, statuses[-1].data, point="status")
+
+    def _catch_up(self, *, is_leaving: bool) -> None:
+        while is_leaving and self.committer.has_backlog:
+            self.committer.drain()
+        if not self.committer.is_behind:
+            self._behind_since = None
+            return
+        now = time.monotonic()
+        self._behind_since = self._behind_since or now
+        if is_leaving or now - self._behind_since >= LAZY_S:
+            self.committer.flush(synced=is_leaving)
+            self._behind_since = None
+
+    def _answer(self, group: Sequence[Request]) -> None:
+        waiting = [request for request in group if request.answer is not None]
+        if waiting:
+            self._loop.call_soon_threadsafe(_deliver, waiting)
+            reach("commit.acknowledged")
+
+
+def _deliver(requests: Sequence[Request]) -> None:
+    for request in requests:
+        answer = request.answer
+        if answer is None or answer.done():
+            continue
+        if request.error is not None:
+            answer.set_exception(request.error)
+        else:
+            answer.set_result(request.result)
+
+
+def _settle(future: asyncio.Future[None], failure: BaseException | None) -> None:
+    if future.done():
+        return
+    if failure is not None:
+        future.set_exception(failure)
+    else:
+        future.set_result(None)
