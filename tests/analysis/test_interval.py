@@ -101,3 +101,11 @@ def test_all_tasks_solved_is_not_an_interval_of_no_width() -> None:
 def test_equal_means_away_from_the_edge_have_no_interval() -> None:
     assert mean_interval(tasks((0.5,) * 12), is_binary=True) is None
     assert mean_interval(tasks((1.0,) * 12), is_binary=False) is None
+
+
+def test_an_interval_of_a_rate_ends_where_rates_end_and_others_do_not() -> None:
+    means = (1.0, 1.0, 0.6)
+    rate = known(mean_interval(tasks(means), is_binary=True))
+    score = known(mean_interval(tasks(means), is_binary=False))
+    assert (rate.low, rate.high) == (score.low, 1.0)
+    assert score.high > 1.0

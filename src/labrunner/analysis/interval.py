@@ -8,7 +8,7 @@ asked for. Where data can't carry an interval there is none (None), never one of
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Literal
@@ -29,7 +29,7 @@ class Interval:
     units: int
     """Independent units: tasks, or groups of tasks."""
     standard_error: float | None
-    """None for Wilson's, which has none."""
+    """None for Wilson's, which has none. Intervals of rates are cut off at 0 and 1; this is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,13 @@ def mean_interval(tasks: Sequence[TaskMean], *, is_binary: bool, level: float = 
         return (
             None if rate is None else _wilson(rate * units, unit, tasks=len(tasks), units=units, level=level)
         )
-    return _student(clusters, unit, level=level)
+    found = _student(clusters, unit, level=level)
+    return _clip(found) if is_binary else found
+
+
+def _clip(interval: Interval) -> Interval:
+    """Cut off what lies beyond the scale: no rate is there, so nothing is lost."""
+    return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
 
 
 def _clusters(tasks: Sequence[TaskMean]) -> list[list[float]]:

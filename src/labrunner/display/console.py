@@ -5,9 +5,10 @@ that can't show a character shows its escape instead of failing; width, colour a
 """
 
 import io
+import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Final, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -17,13 +18,17 @@ from rich.text import Text
 
 from labrunner.display.safetext import sanitise_line
 
+FILE_WIDTH: Final = 120
+"""Width of output that goes to a file or a pipe: ids should stay whole there."""
+
 
 def make_console(stream: TextIO | None = None) -> Console:
     """Make the console for a command's output, standard output unless told otherwise."""
     file = stream or sys.stdout
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")
-    return Console(file=file, markup=False, emoji=False, highlight=False)
+    width = None if file.isatty() or "COLUMNS" in os.environ else FILE_WIDTH
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def to_text(renderable: RenderableType, width: int = 80) -> str:
@@ -39,7 +44,7 @@ def make_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()
 ) -> Table:
     """Make a table; columns named in `numbers` are aligned to the right. Cells are made safe here."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:

@@ -18,7 +18,7 @@ REDRAW_S: Final = 0.2
 LOOK_S: Final = 0.5
 PLAIN_EVERY_S: Final = 10.0
 PLAIN_STEPS: Final = 10
-BAR_CELLS: Final = 20
+BAR_CELLS: Final = 16
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
@@ -172,7 +172,7 @@ def _times(progress: Progress) -> str:
     elapsed = format_duration(progress.elapsed_s)
     if progress.eta_s is None or progress.done >= progress.planned:
         return elapsed
-    return f"{elapsed}, about {format_duration(progress.eta_s)} left"
+    return f"{elapsed}, {format_duration(progress.eta_s)} left"
 
 
 def _step(progress: Progress) -> int:

@@ -4,6 +4,7 @@ Rule: every figure comes with its n and its method; what is missing is said, in 
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from rich.console import RenderableType
@@ -13,9 +14,10 @@ from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
 from labrunner.analysis.summary import read_figures
 from labrunner.display.console import make_hints, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_share
+from labrunner.display.quantities import format_count, format_duration, format_share
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
+from labrunner.store.reading import RunState
 
 LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10
@@ -24,34 +26,47 @@ _COLUMNS: Final = ("variant", "planned", "graded", "pass", "fail", "errors", "me
 
 
 def show_run(
-    *, state: str, status: StatusRecord, summary: SummaryRecord, hints: Sequence[tuple[str, str]] = ()
+    *, state: RunState, status: StatusRecord, summary: SummaryRecord, hints: Sequence[tuple[str, str]] = ()
 ) -> RenderableType:
-    """Show a run; `state` is its status, or `running` or `crashed`; `hints` say where to look next."""
+    """Show a run; `hints` say where to look next."""
+    told = state_line(state, status, finished=summary.totals.trials)
     return stack(
-        make_line(state_line(state, status), _STYLES.get(state, "")),
+        make_line(told, _STYLES.get(state, "")),
         make_line(f"digest {status.chain}") if status.chain else None,
         make_line(""),
-        show_summary(summary, is_over=state != "running"),
+        show_summary(summary, is_over=state != "started"),
         make_hints(hints),
     )
 
 
-def state_line(state: str, status: StatusRecord) -> str:
-    """Say in one line how a run stands."""
-    counts = status.counts
-    safe = counts.committed + counts.buffered
-    told = f"{state}: {format_count(safe, 'trial')} of {counts.planned:,} finished"
-    if counts.buffered:
-        told += f" ({counts.committed:,} committed, {counts.buffered:,} behind a gap in the buffer)"
-    if state == "running":
-        return f"{told}, {counts.running:,} running"
+def name_state(state: str) -> str:
+    """The word that people read for a run's state."""
+    return "running" if state == "started" else state
+
+
+def state_line(state: RunState, status: StatusRecord, *, finished: int) -> str:
+    """Say in one line how a run stands; `finished` was counted, the status of a crashed run is older."""
+    planned, buffered = status.counts.planned, status.counts.buffered
+    share = f"all {planned:,}" if finished == planned else f"{finished:,} of {planned:,}"
+    told = f"{name_state(state)}: {share} trials finished"
+    if status.ended_at is not None:
+        took = datetime.fromisoformat(status.ended_at) - datetime.fromisoformat(status.started_at)
+        told += f" in {format_duration(took.total_seconds())}"
+    if buffered and state != "crashed":
+        told += f" ({buffered:,} of them wait in the buffer for slots before them)"
+    return told + _describe_end(state, status)
+
+
+def _describe_end(state: RunState, status: StatusRecord) -> str:
+    if state == "started":
+        return f", {status.counts.running:,} running"
     if state == "crashed":
-        return f"{told}; the last sign of life was at {status.updated_at}"
-    if status.error is not None:
-        trial = f" (trial {status.error.trial_id})" if status.error.trial_id else ""
-        cause = f"{status.error.cause}: " if status.error.cause else ""
-        return f"{told}; {cause}{status.error.message}{trial}"
-    return told
+        return f"; the last sign of life was at {status.updated_at}"
+    if status.error is None:
+        return ""
+    cause = f"{status.error.cause}: " if status.error.cause else ""
+    trial = f" (trial {status.error.trial_id})" if status.error.trial_id else ""
+    return f"; {cause}{status.error.message}{trial}"
 
 
 def show_summary(summary: SummaryRecord, *, is_over: bool = True) -> RenderableType:
@@ -156,9 +171,7 @@ def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:
 
 def _describe_measure(figures: Figures) -> str:
     measure = "passes" if figures.measure == "pass" else f"`{figures.measure}`"
-    told = f"mean: {measure} averaged over {format_count(figures.tasks, 'task')}, each weighing the same"
-    if figures.interval is not None:
-        return f"{told}; interval: {figures.interval.method}"
     if figures.tasks < 2:
-        return f"{told}; no interval from fewer than two tasks"
-    return told
+        return f"mean of {measure} over one task: no interval"
+    told = f"mean of {measure} over {format_count(figures.tasks, 'task')}, each weighing the same"
+    return f"{told}; interval: {figures.interval.method}" if figures.interval is not None else told
