@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Slot
@@ -20,7 +21,7 @@ def ok(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
     return PhaseEnd(exit_status=0)
 
 
-def exits(status: int | None, **facts: bool) -> Step:
+def exits(status: int | None, **facts: Any) -> Step:
     return lambda phase, folders: PhaseEnd(exit_status=status, **facts)
 
 

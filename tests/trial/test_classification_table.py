@@ -42,7 +42,7 @@ def writes_huge(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
     return PhaseEnd(exit_status=0)
 
 
-def scores_then_exits(status: int | None, **facts: bool) -> Step:
+def scores_then_exits(status: int | None, **facts: Any) -> Step:
     def step(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         scores('{"verdict": "pass"}')(phase, folders)
         return PhaseEnd(exit_status=status, **facts)

@@ -41,7 +41,9 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
         target.write_text(text.replace("@NAME@", name).replace("@SANDBOX@", kind), encoding="utf-8")
     typer.echo(f"wrote {len(files)} files to {directory}")
     if not works:
-        typer.echo(f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation")
+        typer.echo(
+            f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation"
+        )
     where = "" if directory == Path() else f"cd {directory} && "
     typer.echo(f"next: {where}lab run")
 

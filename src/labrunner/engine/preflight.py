@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from labrunner.executor.door import Executor
-from labrunner.experiment.model import Experiment, Folder
+from labrunner.experiment.model import Experiment
 from labrunner.sandbox.door import Check
 from labrunner.store.filesystem import filesystem_problem
 
@@ -16,7 +16,6 @@ async def examine(
     """Make every check for a run of this experiment into `runs_dir`."""
     return (
         *check_secrets(experiment, secrets),
-        *check_hidden(experiment),
         *check_storage(experiment, runs_dir),
         *await executor.preflight(),
     )
@@ -40,32 +39,6 @@ def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[
         yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
 
 
-def check_hidden(experiment: Experiment) -> Iterator[Check]:
-    """Nothing that agents may read holds what is hidden from them."""
-    hidden = {
-        _resolved(task.grader.dir): "the grader's folder" for task in experiment.tasks if task.grader.dir
-    }
-    if experiment.source:
-        hidden[Path(experiment.source).resolve()] = "the experiment's file"
-    seen = {_resolved(variant.agent.dir): "agent.dir" for variant in experiment.variants if variant.agent.dir}
-    seen |= {
-        _resolved(task.workspace): f"workspace of task {task.id}"
-        for task in experiment.tasks
-        if task.workspace
-    }
-    leaks = [
-        f"{what} {secret} lies inside {where} {open_} and would be readable by the agent"
-        for open_, where in seen.items()
-        for secret, what in hidden.items()
-        if secret.is_relative_to(open_)
-    ]
-    if leaks:
-        told = f"{leaks[0]}; move one of them" + (f" ({len(leaks) - 1} more like it)" if leaks[1:] else "")
-        yield Check(name="hidden files", passed=False, message=told)
-    else:
-        yield Check(name="hidden files", passed=True, message="out of the agents' reach until the barrier")
-
-
 def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
     """The run's directory can be trusted with locks and syncs, and has room."""
     place = next(folder for folder in (runs_dir, *runs_dir.resolve().parents) if folder.exists())
@@ -77,7 +50,3 @@ def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
     if free_gb < wanted_gb:
         told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
     yield Check(name="disk", passed=free_gb >= wanted_gb, message=told)
-
-
-def _resolved(folder: Folder) -> Path:
-    return Path(folder.path).resolve()

@@ -19,7 +19,7 @@ from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_finished
+from labrunner.store.reading import iter_trials
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
 from labrunner.trial.attempt import stamp
@@ -112,11 +112,11 @@ class Session:
         """Count what earlier sittings finished."""
         if self._writer.next_idx == 0 and self._writer.counts().buffered == 0:
             return
-        for rows in iter_finished(self._paths):
-            self._tally.add(rows.trial)
-            self._tallies.passed += rows.trial.verdict == "pass"
-            self._tallies.failed += rows.trial.verdict == "fail"
-            self._tallies.errors += rows.trial.outcome == "failed"
+        for row in iter_trials(self._paths):
+            self._tally.add(row)
+            self._tallies.passed += row.verdict == "pass"
+            self._tallies.failed += row.verdict == "fail"
+            self._tallies.errors += row.outcome == "failed"
 
     async def _report(self) -> None:
         """Refresh status and summary for whoever looks from outside."""
@@ -129,12 +129,16 @@ class Session:
             seen, round_ = done, round_ + 1
             await self._write_status("started", None)
             if round_ % SUMMARY_EVERY == 1:
-                summary = make_summary(self._plan, self._tally, with_intervals=False)
+                summary = make_summary(
+                    self._plan.experiment, self._plan.run_id, self._tally, with_intervals=False
+                )
                 await self._writer.write_summary(canonical.encode_line(summary))
 
     async def _finish(self) -> RunEnd:
         status, error, exit_code = self._verdict()
-        summary = await asyncio.to_thread(summarise_run, self._plan, self._paths)
+        summary = await asyncio.to_thread(
+            summarise_run, self._plan.experiment, self._plan.run_id, self._paths
+        )
         await self._writer.write_summary(canonical.encode_line(summary))
         record = await self._write_status(status, error)
         return RunEnd(paths=self._paths, status=record, summary=summary, exit_code=exit_code)
@@ -186,21 +190,20 @@ def new_tally(experiment: Experiment) -> Tally:
     return Tally({task.id: task.group for task in experiment.tasks})
 
 
-def summarise_run(plan: Plan, paths: RunPaths) -> SummaryRecord:
+def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> SummaryRecord:
     """Summarise a run from what lies on disk, in schedule order, buffered results included."""
-    tally = new_tally(plan.experiment)
-    for rows in iter_finished(paths):
-        tally.add(rows.trial)
-    return make_summary(plan, tally, with_intervals=True)
+    tally = new_tally(experiment)
+    for row in iter_trials(paths):
+        tally.add(row)
+    return make_summary(experiment, run_id, tally, with_intervals=True)
 
 
-def make_summary(plan: Plan, tally: Tally, *, with_intervals: bool) -> SummaryRecord:
+def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_intervals: bool) -> SummaryRecord:
     """Make a summary of a tally."""
-    experiment = plan.experiment
     each = len(experiment.tasks) * experiment.replications
     return summarise(
         tally,
-        run_id=plan.run_id,
+        run_id=run_id,
         benchmark=Benchmark(adapter_id=BENCHMARK_ADAPTER, name=experiment.name, split="all"),
         planned={variant.id: each for variant in experiment.variants},
         created_at=stamp(datetime.now(UTC)),

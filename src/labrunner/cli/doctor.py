@@ -1,0 +1,34 @@
+"""`lab doctor`: checks what a run needs before anything is spent."""
+
+import asyncio
+import sys
+
+from labrunner.cli.options import secrets_from
+from labrunner.cli.target import Call, make_target_app
+from labrunner.display.checks import show_checks
+from labrunner.display.console import make_console
+from labrunner.engine.run import RunOptions, preflight
+from labrunner.errors import ExitCode
+from labrunner.records import canonical
+from labrunner.sandbox.door import Check
+
+
+def doctor(call: Call) -> int:
+    """Make every check for each target; bad input when one that matters did not pass."""
+    options = RunOptions(runs_dir=call.log_dir, secrets=secrets_from(call.env_file))
+    checks = [
+        check for experiment in call.experiments() for check in asyncio.run(preflight(experiment, options))
+    ]
+    _print(checks, as_json=call.as_json)
+    is_well = all(check.passed or check.severity == "warning" for check in checks)
+    return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
+
+
+def _print(checks: list[Check], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(canonical.encode_line({"checks": checks}).decode())
+    else:
+        make_console().print(show_checks(checks))
+
+
+app = make_target_app(doctor, "Check sandbox, disk, secrets and storage before anything is spent.")

@@ -1,0 +1,64 @@
+"""`lab log`: the runs of a directory."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from labrunner.cli import show
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.display.console import make_console
+from labrunner.display.runs import show_runs
+from labrunner.errors import InputError
+from labrunner.records import canonical
+from labrunner.store.listing import RunListing, list_runs
+
+app = make_app()
+
+STATES = ("started", "running", "crashed", "success", "error", "cancelled", "unreadable")
+_Status = Annotated[
+    str | None,
+    typer.Option(help="only runs in this state; `started` are those without an end: running and crashed"),
+]
+
+
+@app.callback(help="Runs of a directory.")
+def log() -> None:
+    """Group the commands below."""
+
+
+@app.command("list", help="List runs, the newest first.")
+def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json = False) -> None:
+    """List runs."""
+    if status is not None and status not in STATES:
+        raise InputError("--status", f"there is no state {status!r}; there are: {', '.join(STATES)}")
+    runs = [run for run in list_runs(log_dir) if status is None or status in _states(run)]
+    if as_json:
+        sys.stdout.write(canonical.encode_line([_plain(run) for run in runs]).decode())
+    else:
+        make_console().print(show_runs(runs, where=str(log_dir)))
+
+
+@app.command("show", help="Show a run's summary (= `lab show`).")
+def show_(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
+    """Show a run."""
+    show.show(run, None, log_dir, as_json)
+
+
+def _states(run: RunListing) -> tuple[str, ...]:
+    """The state that people see, and the status that the run's own file gives."""
+    seen = "running" if run.state == "started" else run.state
+    return (seen, run.status.status) if run.status is not None else (seen,)
+
+
+def _plain(run: RunListing) -> object:
+    return {
+        "run": str(run.paths.root),
+        "run_id": run.run_id,
+        "state": _states(run)[0],
+        "name": run.name,
+        "created_at": run.created_at,
+        "planned": run.planned,
+        "counts": run.counts,
+        "problem": run.problem,
+    }

@@ -1,0 +1,237 @@
+import asyncio
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from labrunner.engine.lookup import find_trial, picture, read_experiment
+from labrunner.engine.session import Live
+from labrunner.errors import ExitCode, InputError
+from labrunner.records.rows import TrialRow
+from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.store.reading import iter_finished, iter_trials
+from labrunner.store.verify import verify
+from tests.builders import make_experiment, make_policy, make_task
+from tests.engine.running import Stage, answer, committed_bytes, make_sums, with_concurrency
+
+
+async def test_a_run_ends_with_every_trial_graded_and_committed_in_order(tmp_path: Path) -> None:
+    end = await Stage(tmp_path).run(make_sums())
+
+    rows = list(iter_trials(end.paths))
+    assert end.exit_code is ExitCode.SUCCESS
+    assert end.status.status == "success"
+    assert [row.schedule_idx for row in rows] == list(range(24))
+    assert end.status.counts.committed == 24
+    assert end.summary.totals.passed == sum(row.verdict == "pass" for row in rows)
+    assert verify(end.paths).problems == ()
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 7, 32])
+async def test_concurrency_changes_no_committed_byte(tmp_path: Path, concurrency: int) -> None:
+    experiment = make_sums(tasks=5, replications=4)
+    dice = random.Random(concurrency)
+    plain = await Stage(tmp_path / "plain").run(with_concurrency(experiment, 1))
+    other = Stage(tmp_path / "other", pause=lambda phase: dice.random() * 0.01)
+
+    end = await other.run(with_concurrency(experiment, concurrency))
+
+    assert committed_bytes(end.paths.root) == committed_bytes(plain.paths.root)
+    assert end.status.chain == plain.status.chain
+
+
+async def test_two_runs_with_the_same_results_have_the_same_digest_whatever_their_ids(tmp_path: Path) -> None:
+    first = await Stage(tmp_path, run_id="short").run(make_sums())
+    second = await Stage(tmp_path, run_id="a-much-longer-name-for-a-run").run(make_sums())
+
+    assert first.status.chain == second.status.chain
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.permutations(range(6)))
+def test_every_order_of_completion_gives_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, order: list[int]
+) -> None:
+    experiment = with_concurrency(make_sums(tasks=3, variants=2, replications=1), 6)
+
+    async def play() -> tuple[dict[str, bytes], dict[str, bytes]]:
+        folder = tmp_path_factory.mktemp("order")
+        turns = Turns(order)
+        end = await Stage(folder / "a", pause=turns.pause).run(experiment)
+        plain = await Stage(folder / "b").run(with_concurrency(experiment, 1))
+        return committed_bytes(end.paths.root), committed_bytes(plain.paths.root)
+
+    disturbed, plain = asyncio.run(play())
+
+    assert disturbed == plain
+
+
+class Turns:
+    """Lets agents end in a given order."""
+
+    def __init__(self, order: list[int]) -> None:
+        self._order = order
+        self._seen: dict[str, int] = {}
+
+    def pause(self, phase: Phase) -> float:
+        if phase.name != "agent":
+            return 0.0
+        number = self._seen.setdefault(phase.env["AGENTLAB_TRIAL_ID"], len(self._seen))
+        return self._order.index(number) * 0.004
+
+
+async def test_an_error_ends_the_run_by_default_and_keeps_what_was_finished(tmp_path: Path) -> None:
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "agent" and phase.env["AGENTLAB_TASK_ID"] == "t2":
+            return PhaseEnd(exit_status=75)
+        return answer(phase, folders)
+
+    experiment = make_experiment(
+        tasks=tuple(make_task(f"t{n}") for n in range(5)), policy=make_policy(max_concurrency=1)
+    )
+    end = await Stage(tmp_path, script=script).run(experiment)
+
+    assert (end.status.status, end.exit_code) == ("error", ExitCode.RUN_FAILED)
+    assert end.status.error is not None
+    assert end.status.error.cause == "provider"
+    assert [row.outcome for row in iter_trials(end.paths)] == ["graded", "graded", "failed"]
+    assert end.status.counts.errors == 1
+
+
+@pytest.mark.parametrize(
+    ("fail_on_error", "status"),
+    [(False, "success"), (2, "success"), (1, "error"), (0.2, "error"), (0.4, "success")],
+)
+async def test_the_threshold_decides_over_the_planned_trials(
+    tmp_path: Path, fail_on_error: bool | float, status: str
+) -> None:
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        is_bad = phase.env["AGENTLAB_TASK_ID"] in {"t0", "t3"}
+        return PhaseEnd(exit_status=75) if is_bad else answer(phase, folders)
+
+    experiment = make_experiment(
+        tasks=tuple(make_task(f"t{n}") for n in range(5)),
+        policy=make_policy(max_concurrency=1, fail_on_error=fail_on_error, continue_on_fail=True),
+    )
+    end = await Stage(tmp_path, script=script).run(experiment)
+
+    assert end.status.status == status
+    assert end.status.counts.committed == 5
+    assert end.status.counts.errors == 2
+
+
+async def test_a_retried_trial_keeps_every_attempt(tmp_path: Path) -> None:
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "grader" and phase.env["AGENTLAB_ATTEMPT"] != "3":
+            return PhaseEnd(exit_status=9)
+        return answer(phase, folders)
+
+    experiment = make_experiment(policy=make_policy(retry_on_error=2))
+    end = await Stage(tmp_path, script=script).run(experiment)
+
+    (row,) = iter_trials(end.paths)
+    assert end.exit_code is ExitCode.SUCCESS
+    assert (row.attempt, row.outcome) == (3, "graded")
+    assert [(each.attempt, each.outcome, each.reason) for each in row.attempts] == [
+        (1, "failed", "grader_exit"),
+        (2, "failed", "grader_exit"),
+        (3, "graded", None),
+    ]
+    assert sorted(path.name for path in end.paths.trial(row.ids.trial_id).iterdir()) == ["1", "2", "3"]
+
+
+async def test_a_signal_leaves_a_cancelled_run_with_everything_finished_durable(tmp_path: Path) -> None:
+    def interrupt_after_first_commits(live: Live) -> None:
+        loop = asyncio.get_running_loop()
+
+        def check() -> None:
+            if live.writer.counts().committed >= 3:
+                os.kill(os.getpid(), signal.SIGINT)
+            else:
+                loop.call_later(0.005, check)
+
+        check()
+
+    def pause(phase: Phase) -> float:
+        return 60.0 if phase.env["AGENTLAB_TASK_ID"] == "t3" else 0.001
+
+    stage = Stage(tmp_path, pause=pause, on_start=interrupt_after_first_commits, grace_s=0.2)
+    end = await stage.run(make_sums())
+
+    rows = list(iter_finished(end.paths))
+    assert (end.status.status, end.exit_code) == ("cancelled", ExitCode.INTERRUPTED)
+    assert 3 <= len(rows) < 24
+    assert end.status.counts.committed + end.status.counts.buffered == len(rows)
+    assert verify(end.paths).problems == ()
+
+
+async def test_what_finished_behind_a_gap_is_shown_by_every_reader(tmp_path: Path) -> None:
+    def stop_when_buffered(live: Live) -> None:
+        loop = asyncio.get_running_loop()
+
+        def check() -> None:
+            if live.writer.counts().buffered >= 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+            else:
+                loop.call_later(0.005, check)
+
+        check()
+
+    def pause(phase: Phase) -> float:
+        is_first = phase.env["AGENTLAB_TRIAL_ID"].startswith("t0.v0.0-")
+        return 60.0 if is_first else 0.0
+
+    end = await Stage(tmp_path, pause=pause, on_start=stop_when_buffered, grace_s=0.0).run(make_sums())
+
+    seen = picture(end.paths)
+    assert end.status.counts.committed == 0
+    assert end.status.counts.buffered >= 5
+    assert seen.summary.totals.trials == end.status.counts.buffered
+    assert find_trial(end.paths, "t0.v1.0").trial.outcome == "graded"
+
+
+async def test_kept_workspaces_are_those_of_trials_that_did_not_pass(tmp_path: Path) -> None:
+    end = await Stage(tmp_path).run(make_sums())
+
+    def workspace(row: TrialRow) -> Path:
+        return end.paths.attempt(row.ids.trial_id, row.attempt) / "workspace"
+
+    rows = list(iter_trials(end.paths))
+    assert {row.verdict for row in rows} == {"pass", "fail"}
+    for row in rows:
+        assert workspace(row).exists() is (row.verdict == "fail")
+
+
+async def test_the_experiment_is_read_back_from_the_run(tmp_path: Path) -> None:
+    experiment = make_sums()
+    end = await Stage(tmp_path).run(experiment)
+
+    assert read_experiment(end.paths) == experiment
+
+
+async def test_nothing_is_written_for_a_run_that_cannot_start(tmp_path: Path) -> None:
+    experiment = make_experiment(policy=make_policy(min_free_disk_gb=1e9))
+
+    with pytest.raises(InputError, match="min_free_disk_gb"):
+        await Stage(tmp_path / "runs").run(experiment)
+
+    assert not (tmp_path / "runs").exists()
+
+
+async def test_the_summary_on_disk_is_final_and_agrees(tmp_path: Path) -> None:
+    end = await Stage(tmp_path).run(make_sums())
+
+    on_disk = json.loads(end.paths.summary.read_text())
+    assert on_disk["totals"]["trials"] == 24
+    assert on_disk["ext"]["has_intervals"] is True
+    passes = sum(is_pass_row(row) for row in iter_trials(end.paths))
+    assert on_disk["totals"]["pass"] == passes
+
+
+def is_pass_row(row: TrialRow) -> bool:
+    return row.verdict == "pass"
