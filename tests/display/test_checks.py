@@ -1,0 +1,31 @@
+from labrunner.display.checks import show_checks, show_failed_checks
+from labrunner.display.console import to_text
+from labrunner.sandbox.door import Check
+
+GOOD = Check(name="storage", passed=True, message="a local file system")
+BAD = Check(name="disk", passed=False, message="3.0 GB free, min_free_disk_gb asks for 5")
+DOUBTFUL = Check(name="limits", passed=False, message="memory can't be limited here", severity="warning")
+
+
+def test_every_check_has_a_line_and_errors_decide() -> None:
+    assert to_text(show_checks([GOOD, DOUBTFUL, BAD])).splitlines() == [
+        "         check    found",
+        "──────────────────────────────────────────────────────────",
+        "ok       storage  a local file system",
+        "warning  limits   memory can't be limited here",
+        "error    disk     3.0 GB free, min_free_disk_gb asks for 5",
+        "",
+        "1 error: nothing can run before this is mended",
+    ]
+
+
+def test_warnings_do_not_stop_a_run() -> None:
+    assert to_text(show_checks([GOOD, DOUBTFUL])).endswith("ready to run, with 1 warning\n")
+    assert to_text(show_checks([GOOD])).endswith("ready to run\n")
+
+
+def test_what_passed_can_be_left_out() -> None:
+    shown = show_failed_checks([GOOD, BAD])
+    assert shown is not None
+    assert to_text(shown) == "error: disk: 3.0 GB free, min_free_disk_gb asks for 5\n"
+    assert show_failed_checks([GOOD]) is None

@@ -1,0 +1,29 @@
+import io
+import subprocess
+import sys
+
+import pytest
+
+from labrunner.display.console import FILE_WIDTH, make_console, make_line, make_table
+
+
+def test_a_stream_without_utf8_shows_escapes_instead_of_failing() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    make_console(stream).print(make_table(("name",), [("größer",)]), make_line("日本"))
+    stream.flush()
+    assert b"gr\\xf6\\xdfer" in raw.getvalue()
+    assert b"\\u65e5\\u672c" in raw.getvalue()
+
+
+def test_output_to_a_file_is_wide_enough_for_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert make_console(io.StringIO()).width == FILE_WIDTH
+    monkeypatch.setenv("COLUMNS", "60")
+    assert make_console(io.StringIO()).width == 60
+
+
+def test_progress_loads_nothing_heavy() -> None:
+    code = "import sys, labrunner.display.progress\nsys.exit('loaded rich' if 'rich' in sys.modules else 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,119 @@
+import signal
+
+import msgspec
+
+from labrunner.display.console import to_text
+from labrunner.display.trialview import describe_phase, show_trial, verdict_line
+from labrunner.records.completion import AttemptTiming, FileRef, PhaseFact
+from labrunner.records.rows import TimingRow, TrialRow
+from tests.analysis.trial_rows import failed, graded
+
+
+def make_timing(row: TrialRow, **words: str) -> TimingRow:
+    return TimingRow(
+        schema_version="trial_timing_v1",
+        schedule_idx=row.schedule_idx,
+        ids=row.ids,
+        attempts=tuple(
+            AttemptTiming(
+                attempt=fact.attempt,
+                started_at="2026-05-29T12:00:00.000Z",
+                ended_at="2026-05-29T12:00:02.000Z",
+                host="desk",
+                sandbox="bubblewrap",
+                phases_s={"prepare": 0.004, "agent": 1.5, "grader": 0.25},
+                message=words.get("message"),
+                traceback=words.get("traceback"),
+            )
+            for fact in row.attempts
+        ),
+    )
+
+
+def test_a_trial_is_shown_with_every_attempt_and_its_phases() -> None:
+    row = graded(attempts=2)
+    told = to_text(show_trial(row, make_timing(row), logs={}, hints=[("files", "there")]))
+    assert told.splitlines() == [
+        "t0.a.0-9616314d79: pass, solved = 1",
+        "task         t0",
+        "variant      a",
+        "replication  0",
+        "slot         0",
+        "barrier      pid_namespace",
+        "",
+        "attempt 1: failed, cause sandbox (launch); 2026-05-29T12:00:00.000Z, bubblewrap",
+        "on desk",
+        "  phase       took  ended",
+        "  ────────────────────────",
+        "  prepare  0.004 s",
+        "  agent      1.5 s  exit 0",
+        "  grader   0.250 s  exit 3",
+        "",
+        "attempt 2: graded; 2026-05-29T12:00:00.000Z, bubblewrap on desk",
+        "  phase       took  ended",
+        "  ────────────────────────",
+        "  prepare  0.004 s",
+        "  agent      1.5 s  exit 0",
+        "  grader   0.250 s  exit 0",
+        "",
+        "files  there",
+    ]
+
+
+def test_a_failed_trial_tells_cause_reason_and_message() -> None:
+    row = failed()
+    told = to_text(show_trial(row, make_timing(row, message="the grader exited 3"), logs={}))
+    assert "no grade, cause grade_error (grader_exit)" in told
+    assert "  the grader exited 3" in told
+
+
+def test_text_from_the_sandbox_is_printed_not_interpreted() -> None:
+    row = failed()
+    timing = make_timing(row, message="\x1b[2J[bold]pass[/bold]", traceback="File \x07")
+    logs = {
+        "agent.stdout": "[red]ok[/red] :boom:\n\x1b]0;owned\x07\n",
+        "agent.stderr": "",
+        "grader.stdout": "fine",
+    }
+    told = to_text(show_trial(row, timing, logs=logs))
+    assert "\x1b" not in told
+    assert "\x07" not in told
+    assert "\\x1b[2J[bold]pass[/bold]" in told
+    assert "  [red]ok[/red] :boom:\n  \\x1b]0;owned\\x07\n" in told
+    assert "agent.stderr" not in told
+
+
+def test_only_the_tail_of_a_long_log_is_shown() -> None:
+    row = graded()
+    told = to_text(show_trial(row, None, logs={"agent.stdout": "".join(f"line {n}\n" for n in range(100))}))
+    assert "(80 earlier lines)" in told
+    assert "line 79\n" not in told
+    assert "line 99\n" in told
+
+
+def test_a_trial_without_timings_still_shows_its_exit_facts() -> None:
+    assert "grader        exit 0" in to_text(show_trial(graded(), None, logs={}))
+
+
+def test_files_flags_and_cut_off_attempts_are_named() -> None:
+    file = FileRef(path="out/result.json", digest="sha256:" + "0" * 64, size=12)
+    row = msgspec.structs.replace(graded(), files=(file,), flags=("missing",))
+    timing = msgspec.structs.replace(make_timing(row), cut_off=("1.cut-1",))
+    told = to_text(show_trial(row, timing, logs={}), width=120)
+    assert f"file         out/result.json  12 B  {file.digest}" in told
+    assert "flags        missing" in told
+    assert "cut off      1.cut-1" in told
+
+
+def test_a_limit_stands_in_the_first_line() -> None:
+    assert verdict_line(graded(value=0.0, ended_by="timeout")).endswith("fail, solved = 0, ended by timeout")
+
+
+def test_the_ends_of_phases_are_told_in_words() -> None:
+    assert describe_phase(PhaseFact(exit_status=0)) == "exit 0"
+    assert describe_phase(PhaseFact(exit_status=128 + signal.SIGKILL)) == "exit 137 (SIGKILL)"
+    assert describe_phase(PhaseFact(exit_status=255)) == "exit 255"
+    assert describe_phase(PhaseFact(exit_status=None, timed_out=True)) == "timed out"
+    assert describe_phase(PhaseFact(exit_status=137, oom_killed=True)) == "out of memory, exit 137 (SIGKILL)"
+    assert describe_phase(PhaseFact(over_disk=True)) == "over its disk limit"
+    assert describe_phase(PhaseFact()) == "ended by the runner"
