@@ -6,9 +6,10 @@ that can't show a character shows its escape instead of failing; width, colour a
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -20,6 +21,28 @@ from labrunner.display.safetext import sanitise_line
 
 FILE_WIDTH: Final = 120
 """Width of output that goes to a file or a pipe: ids should stay whole there."""
+_SPACES_AT_END: Final = re.compile(r" +$", re.MULTILINE)
+
+
+class Trimmed:
+    """A stream without the spaces that rich puts at the ends of lines to fill its columns."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+        self.encoding = stream.encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write whole lines: rich hands over a renderable at a time."""
+        return self._stream.write(_SPACES_AT_END.sub("", text))
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """A terminal is never trimmed: nobody sees the spaces there."""
+        return False
 
 
 def make_console(stream: TextIO | None = None) -> Console:
@@ -27,17 +50,22 @@ def make_console(stream: TextIO | None = None) -> Console:
     file = stream or sys.stdout
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")
-    width = None if file.isatty() or "COLUMNS" in os.environ else FILE_WIDTH
-    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+    if file.isatty():
+        return Console(file=file, markup=False, emoji=False, highlight=False)
+    width = None if "COLUMNS" in os.environ else FILE_WIDTH
+    trimmed = cast("TextIO", Trimmed(file))  # rich asks for no more than this has
+    return Console(file=trimmed, width=width, markup=False, emoji=False, highlight=False)
 
 
 def to_text(renderable: RenderableType, width: int = 80) -> str:
     """Render to plain text, as a file or a pipe would get it."""
     file = io.StringIO()
-    Console(file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None).print(
-        renderable
+    trimmed = cast("TextIO", Trimmed(file))  # rich asks for no more than this has
+    console = Console(
+        file=trimmed, width=width, markup=False, emoji=False, highlight=False, color_system=None
     )
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+    console.print(renderable)
+    return file.getvalue()
 
 
 def make_table(

@@ -141,13 +141,13 @@ def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, 
 
 def describe_threshold(fail_on_error: bool | float, *, continue_on_fail: bool) -> str:
     """Say when the run fails because of errors."""
-    when = "and the rest is run first" if continue_on_fail else "and stops there"
+    when = "after everything was run" if continue_on_fail else "at once"
     if fail_on_error is True:
-        return f"true: the first trial that ends with an error fails the run, {when}"
+        return f"true: the first trial that ends with an error fails the run {when}"
     if fail_on_error is False:
         return "false: errors never fail the run"
     many = f"{fail_on_error:.4g} of the planned trials" if fail_on_error < 1 else f"{fail_on_error:g} trials"
-    return f"{fail_on_error:g}: errors in more than {many} fail the run, {when}"
+    return f"{fail_on_error:g}: errors in more than {many} fail the run {when}"
 
 
 def _show_schedule(experiment: Experiment) -> RenderableType:

@@ -1,0 +1,108 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labrunner.display.console import to_text
+from labrunner.display.plan import (
+    describe_network,
+    describe_sandbox,
+    describe_threshold,
+    format_command,
+    show_plan,
+)
+from labrunner.experiment.load import load
+from labrunner.experiment.model import Experiment, Network, Order
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    return load(QUICKSTART)
+
+
+def lines_of(experiment: Experiment, **options: int) -> list[str]:
+    told = to_text(show_plan(experiment, **options), width=200)
+    return [" ".join(line.split()) for line in told.splitlines()]
+
+
+def test_the_plan_tells_what_would_run(experiment: Experiment) -> None:
+    lines = lines_of(experiment, concurrency=3, disk_bytes=1_500_000)
+    for expected in (
+        f"digest {experiment.digest}",
+        "tasks 12: clamp, sum-to, leap-year, gcd, is-prime, ...",
+        "variants 2, the baseline is v1",
+        "replications 3",
+        "order balanced",
+        "trials 72",
+        "expected disk about 1.5 MB",
+        "variant v2",
+        "agent ${python} -I ${agent_dir}/agent.py --budget 40",
+        "command ${python} -I ${grader_dir}/grade.py",
+        "at once auto: 3 here",
+        "and 66 more slots",
+    ):
+        assert expected in lines
+
+
+def test_the_first_slots_stand_in_schedule_order(experiment: Experiment) -> None:
+    lines = lines_of(experiment)
+    first = lines.index("slot task variant repl trial") + 2
+    assert [line.split()[:4] for line in lines[first : first + 3]] == [
+        ["0", "clamp", "v1", "0"],
+        ["1", "clamp", "v2", "0"],
+        ["2", "sum-to", "v1", "0"],
+    ]
+
+
+def test_hidden_answers_are_not_printed(experiment: Experiment) -> None:
+    task = replace(experiment.tasks[0], target={"answer": "sesame"})
+    told = to_text(show_plan(replace(experiment, tasks=(task, *experiment.tasks[1:]))), width=200)
+    assert "sesame" not in told
+
+
+def test_graders_of_single_tasks_are_shown_apart(experiment: Experiment) -> None:
+    task = experiment.tasks[0]
+    own = replace(task, grader=replace(task.grader, command=("sh", "-c", "true")))
+    lines = lines_of(replace(experiment, tasks=(own, *experiment.tasks[1:])))
+    assert "grader of 1 task" in lines
+    assert "grader of 11 tasks" in lines
+
+
+def test_a_seed_is_told_only_where_it_matters(experiment: Experiment) -> None:
+    assert "order shuffled, seed 7" in lines_of(replace(experiment, order=Order.SHUFFLED, seed=7))
+    assert "order balanced" in lines_of(replace(experiment, seed=7))
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_no_line_is_wider_than_the_terminal(experiment: Experiment, width: int) -> None:
+    assert max(len(line) for line in to_text(show_plan(experiment), width).splitlines()) <= width
+
+
+def test_commands_are_written_as_one_would_type_them() -> None:
+    assert format_command(("sh", "-c", "echo a b", "")) == "sh -c 'echo a b' ''"
+
+
+def test_networks_and_limits_are_told_in_words(experiment: Experiment) -> None:
+    assert describe_network(Network(mode="none")) == "none"
+    assert describe_network(Network(mode="allow", hosts=("a.example", "b.example"))) == (
+        "allowed: a.example, b.example"
+    )
+    plan = replace(experiment.variants[0].sandbox, kind="docker", image="my/image:1", asked=("cpus",))
+    assert describe_sandbox(plan) == (
+        "docker my/image:1; 2 cpus, 2048 MB memory, 512 processes, 10240 MB disk (enforced; asked for: cpus)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (True, "true: the first trial that ends with an error fails the run at once"),
+        (False, "false: errors never fail the run"),
+        (0.1, "0.1: errors in more than 0.1 of the planned trials fail the run at once"),
+        (5, "5: errors in more than 5 trials fail the run at once"),
+    ],
+)
+def test_the_threshold_is_told_in_words(value: bool | float, told: str) -> None:
+    assert describe_threshold(value, continue_on_fail=False) == told
