@@ -211,9 +211,14 @@ def snapshot(path: Path) -> Iterator[Iterator[Completion]]:
         with _storing(path):
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM completions").fetchone()  # the snapshot begins here
-        yield _select(connection, 0, 1 << 62)
+        yield _read_guarded(path, connection)
     finally:
         connection.close()
+
+
+def _read_guarded(path: Path, connection: sqlite3.Connection) -> Iterator[Completion]:
+    with _storing(path):
+        yield from _select(connection, 0, 1 << 62)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

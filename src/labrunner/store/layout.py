@@ -117,4 +117,4 @@ class RunPaths:
 
     def name(self, path: Path) -> str:
         """A file's name for messages and reports: its path below the run's directory."""
-        return path.relative_to(self.root).as_posix()
+        return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()

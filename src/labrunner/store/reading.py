@@ -5,17 +5,17 @@ buffer's snapshot is taken before the journal is read: a slot that is committed 
 in the journal, and no finished slot can fall between the two. Memory does not grow with the run.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import BinaryIO, Final, Literal, TypeVar
 
 import msgspec
 
-from labrunner.errors import DamagedRun
+from labrunner.errors import DamagedRun, StoreError
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow
 from labrunner.records.run import RunStatus, StatusRecord
-from labrunner.store.buffer import snapshot
-from labrunner.store.durable import storing
+from labrunner.store.buffer import Completion, snapshot
 from labrunner.store.journal import Placed, read_lines
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
@@ -31,6 +31,8 @@ __all__ = [
     "read_state",
     "read_status",
 ]
+
+_log: Final = logging.getLogger(__name__)
 
 Decoded = TypeVar("Decoded")
 RunState = RunStatus | Literal["crashed"]
@@ -69,30 +71,50 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
     """Every finished slot: the committed ones in schedule order, then those that wait in the buffer."""
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = stack.enter_context(snapshot(paths.buffer))
+        waiting = _open_buffer(paths, stack)
         rows = stack.enter_context(open_rows(paths))
-        with storing("reading", paths.timings):
-            timings = stack.enter_context(paths.timings.open("rb"))
+        timings = stack.enter_context(paths.timings.open("rb"))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _join(rows, timings, placed)
             committed += 1
-        for kept in waiting:
-            if kept.schedule_idx >= committed:
-                yield _decode(_slots, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}")
+        for kept in _beyond(waiting, committed):
+            yield _decode(_slots, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}")
 
 
 def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
     """The trial rows of every finished slot, in the same order as `iter_finished`."""
     run_id = read_run(paths).run_id
-    with snapshot(paths.buffer) as waiting, open_rows(paths) as rows:
+    with ExitStack() as stack:
+        waiting = _open_buffer(paths, stack)
+        rows = stack.enter_context(open_rows(paths))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _decode(_trials, rows.read_trial(placed), f"{paths.trials}: slot {committed}")
             committed += 1
-        for kept in waiting:
-            if kept.schedule_idx >= committed:
-                yield _decode(_trial_only, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}").trial
+        for kept in _beyond(waiting, committed):
+            yield _decode(_trial_only, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}").trial
+
+
+def _open_buffer(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
+    """A snapshot of the buffer. One that can't be read hides no committed row."""
+    try:
+        return stack.enter_context(snapshot(paths.buffer))
+    except StoreError as error:
+        _warn_of_buffer(error)
+        return iter(())
+
+
+def _beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
+    """Slots that wait still: a commit publishes them first and drops them from the buffer later."""
+    try:
+        yield from (kept for kept in waiting if kept.schedule_idx >= committed)
+    except StoreError as error:
+        _warn_of_buffer(error)
+
+
+def _warn_of_buffer(error: StoreError) -> None:
+    _log.warning("finished results that are not committed yet can't be shown: %s", error)
 
 
 def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:

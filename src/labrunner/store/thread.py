@@ -60,12 +60,17 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Settle:
+    """Commit whatever can be, before answering."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """The last request."""
 
 
 Note = AttemptNote | Barrier | GraderStarted | Event
-Wish = Arrival | Note | Status | Summary | Leave
+Wish = Arrival | Note | Status | Summary | Settle | Leave
 
 
 @dataclass(slots=True)
@@ -117,7 +122,8 @@ class WriterThread(threading.Thread):
         while not is_leaving:
             group = self._take()
             is_leaving = any(isinstance(request.wish, Leave) for request in group)
-            self._carry_out(group, is_leaving=is_leaving)
+            is_settling = is_leaving or any(isinstance(request.wish, Settle) for request in group)
+            self._carry_out(group, is_settling=is_settling)
             self._answer(group)
         try:
             self.committer.close()
@@ -142,11 +148,11 @@ class WriterThread(threading.Thread):
             return None
         return max(0.0, self._behind_since + LAZY_S - time.monotonic())
 
-    def _carry_out(self, group: Sequence[Request], *, is_leaving: bool) -> None:
+    def _carry_out(self, group: Sequence[Request], *, is_settling: bool) -> None:
         if self.broken is None:
             try:
                 self._write(group)
-                self._catch_up(is_leaving=is_leaving)
+                self._catch_up(is_settling=is_settling)
                 return
             except Exception as error:  # noqa: BLE001 - after any failure the files may not be touched again
                 self.broken = error
@@ -199,16 +205,16 @@ class WriterThread(threading.Thread):
         if statuses:
             replace(self._paths.status, statuses[-1].data, point="status")
 
-    def _catch_up(self, *, is_leaving: bool) -> None:
-        while is_leaving and self.committer.has_backlog:
+    def _catch_up(self, *, is_settling: bool) -> None:
+        while is_settling and self.committer.has_backlog:
             self.committer.drain()
         if not self.committer.is_behind:
             self._behind_since = None
             return
         now = time.monotonic()
         self._behind_since = self._behind_since or now
-        if is_leaving or now - self._behind_since >= LAZY_S:
-            self.committer.flush(synced=is_leaving)
+        if is_settling or now - self._behind_since >= LAZY_S:
+            self.committer.flush(synced=is_settling)
             self._behind_since = None
 
     def _answer(self, group: Sequence[Request]) -> None:

@@ -21,7 +21,17 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.opening import OpeningReport
 from labrunner.store.record import read_run
 from labrunner.store.slot import encode_slot
-from labrunner.store.thread import Barrier, GraderStarted, Leave, Note, Status, Summary, Wish, WriterThread
+from labrunner.store.thread import (
+    Barrier,
+    GraderStarted,
+    Leave,
+    Note,
+    Settle,
+    Status,
+    Summary,
+    Wish,
+    WriterThread,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +102,10 @@ class RunWriter:
     async def note_event(self, event: Event, *, durable: bool = False) -> None:
         """Keep a transcript's event until its slot is finished."""
         await self._note(event, durable=durable)
+
+    async def settle(self) -> None:
+        """Return when every slot that can be committed is: `finish` does not wait for those behind it."""
+        await self._ask(Settle())
 
     async def write_status(self, status: StatusRecord) -> None:
         """Replace `status.json`."""

@@ -1,0 +1,168 @@
+"""Recomputing everything a run claims: digests, journal, chain, rows, files, buffer, views.
+
+Rules: only reads; names file, line and what is wrong, and goes on. What a crash or a live owner leaves
+(an unfinished tail, slots still owed) is a note, not a problem: such a run is sound and unfinished.
+The chain shows accidents and careless edits, not a forger who computes it anew.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from labrunner.errors import StoreError
+from labrunner.records.run import RunRecord
+from labrunner.store.buffer import Completion, snapshot
+from labrunner.store.committed import Position, check_committed
+from labrunner.store.durable import CHUNK, say
+from labrunner.store.findings import Findings, Problem
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import RunState, read_state
+from labrunner.store.record import read_run, read_status
+from labrunner.store.slot import decode_payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What a run's files add up to."""
+
+    run_id: str
+    state: RunState | None
+    """None when the run's own records can't be read."""
+    planned: int
+    committed: int
+    buffered: int
+    chain: str
+    """The run's digest, computed anew."""
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing contradicts what was committed."""
+        return not self.problems
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned slot is committed."""
+        return self.state is not None and self.committed == self.planned
+
+
+def verify(paths: RunPaths) -> VerifyReport:
+    """Recompute a run. Whatever it finds in the run's files is in the report, never an exception."""
+    findings = Findings(paths)
+    try:
+        return _verify(paths, findings)
+    except StoreError as error:
+        findings.report(paths.root, str(error))
+    except OSError as error:
+        findings.report(Path(error.filename or paths.root), say(error))
+    return VerifyReport(
+        run_id=paths.root.name,
+        state=None,
+        planned=0,
+        committed=0,
+        buffered=0,
+        chain="",
+        problems=tuple(findings.problems),
+        notes=tuple(findings.notes),
+    )
+
+
+def _verify(paths: RunPaths, findings: Findings) -> VerifyReport:
+    record, state = read_run(paths), _read_state(paths, findings)
+    findings.is_ended = state not in {"started", "crashed", None}
+    _check_record(paths, record, findings)
+    with ExitStack() as stack:
+        waiting = _open_buffer(paths, findings, stack)
+        end = check_committed(paths, record, findings)
+        buffered = _check_buffer(paths, record, findings, end, waiting)
+    _check_views(paths, findings, end)
+    return VerifyReport(
+        run_id=record.run_id,
+        state=state,
+        planned=record.planned,
+        committed=end.committed,
+        buffered=buffered,
+        chain=end.chain,
+        problems=tuple(findings.problems),
+        notes=tuple(findings.notes),
+    )
+
+
+def _read_state(paths: RunPaths, findings: Findings) -> RunState | None:
+    try:
+        return read_state(paths)
+    except StoreError as error:
+        findings.report(paths.status, str(error))
+        return None
+
+
+def _open_buffer(paths: RunPaths, findings: Findings, stack: ExitStack) -> Iterator[Completion]:
+    """The buffer's rows as they are before the journal is read; a broken buffer is a finding."""
+    try:
+        return stack.enter_context(snapshot(paths.buffer))
+    except StoreError as error:
+        findings.report(paths.buffer, str(error))
+        return iter(())
+
+
+def _check_record(paths: RunPaths, record: RunRecord, findings: Findings) -> None:
+    findings.validate(paths.run, "run_v1", paths.run.read_bytes())
+    for path, digest in ((paths.tasks, record.digests.tasks), (paths.schedule, record.digests.schedule)):
+        found, lines = _digest_file(path)
+        if found != digest:
+            findings.report(path, f"its digest is {found}, but run.json says {digest}")
+        elif path == paths.schedule and lines != record.planned:
+            findings.report(path, f"{lines} slots, but run.json says {record.planned}")
+
+
+def _check_buffer(
+    paths: RunPaths, record: RunRecord, findings: Findings, end: Position, waiting: Iterator[Completion]
+) -> int:
+    buffered = 0
+    try:
+        for kept in waiting:
+            problem = _judge(kept, record)
+            if problem is not None:
+                findings.report(paths.buffer, f"slot {kept.schedule_idx}: {problem}")
+            buffered += problem is None and kept.schedule_idx >= end.committed
+    except StoreError as error:
+        findings.report(paths.buffer, str(error))
+    if buffered:
+        findings.notes.append(f"{buffered} finished slots wait in the buffer for one before them")
+    return buffered
+
+
+def _judge(kept: Completion, record: RunRecord) -> str | None:
+    try:
+        slot = decode_payload(kept.payload)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    if slot.digest != kept.digest or slot.schedule_idx != kept.schedule_idx:
+        return "its rows do not have the digest that was stored with them"
+    return None if slot.schedule_idx < record.planned else "it is not in the schedule"
+
+
+def _check_views(paths: RunPaths, findings: Findings, end: Position) -> None:
+    for path, kind in ((paths.summary, "benchmark_summary_v1"), (paths.status, "status_v1")):
+        if path.exists():
+            findings.validate(path, kind, path.read_bytes())
+    status = read_status(paths) if findings.is_ended else None
+    if status is None:
+        return
+    if status.chain != end.chain:
+        findings.report(paths.status, f"its chain is {status.chain}, but the journal's is {end.chain}")
+    if status.counts.committed != end.committed:
+        what = f"{status.counts.committed} slots committed, but the journal has {end.committed}"
+        findings.report(paths.status, what)
+
+
+def _digest_file(path: Path) -> tuple[str, int]:
+    state, lines = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            state.update(data)
+            lines += data.count(b"\n")
+    return f"sha256:{state.hexdigest()}", lines
