@@ -1,0 +1,69 @@
+"""`lab clean`: says what old runs left behind, then removes it."""
+
+import re
+import sys
+import time
+from typing import Annotated, Final
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.display.quantities import format_size
+from labrunner.engine.cleaning import Leftover, Sweep, find_leftovers, remove_leftover
+from labrunner.errors import InputError
+from labrunner.records import canonical
+
+app = make_app()
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_ListOnly = Annotated[bool, typer.Option("--list", help="only say what would be removed")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="remove without asking")]
+_OlderThan = Annotated[str, typer.Option(help="only of runs that ended this long ago: 12h, 7d")]
+_Workspaces = Annotated[bool, typer.Option("--workspaces", help="kept workspaces of ended runs, too")]
+
+
+@app.command(help="Say what ended runs left behind (old buffers, kept workspaces), then remove it.")
+def clean(
+    log_dir: LogDir = DEFAULT_RUNS,
+    list_only: _ListOnly = False,
+    yes: _Yes = False,
+    older_than: _OlderThan = "0s",
+    workspaces: _Workspaces = False,
+    as_json: Json = False,
+) -> None:
+    """Find, tell, ask, remove."""
+    sweep = Sweep(now=time.time(), older_than_s=_seconds(older_than), workspaces=workspaces)
+    found = find_leftovers(log_dir, sweep)
+    if as_json:
+        sys.stdout.write(canonical.encode_line([_plain(each) for each in found]).decode())
+    else:
+        _tell(found)
+    if list_only or not found:
+        return
+    if not yes and not typer.confirm("remove?"):
+        raise typer.Exit(0)
+    for each in found:
+        if not remove_leftover(each):
+            typer.echo(f"{each.run.root.name}: in use now, left alone", err=True)
+
+
+def _tell(found: list[Leftover]) -> None:
+    for each in found:
+        typer.echo(f"{each.run.root.name}: {len(each.paths)} x {each.what}, {format_size(each.size)}")
+    typer.echo("nothing to clean" if not found else f"in all {format_size(sum(e.size for e in found))}")
+
+
+def _plain(leftover: Leftover) -> object:
+    return {
+        "run": str(leftover.run.root),
+        "what": leftover.what,
+        "paths": [str(path) for path in leftover.paths],
+        "size": leftover.size,
+    }
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match is None:
+        raise InputError("--older-than", f"expected a number with s, m, h or d, like 7d, found {text!r}")
+    return int(match[1]) * _UNITS[match[2]]

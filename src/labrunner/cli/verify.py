@@ -1,0 +1,48 @@
+"""`lab verify`: recomputes every digest of a run and names what is wrong."""
+
+import sys
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.errors import ExitCode
+from labrunner.records import canonical
+from labrunner.store.listing import find_run
+from labrunner.store.verify import VerifyReport, verify
+
+app = make_app()
+
+
+@app.command("verify", help="Recompute every digest of a run from its files, and name what is wrong.")
+def command(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
+    """Verify a run; exit code 3 when it is not sound."""
+    report = verify(find_run(log_dir, run))
+    if as_json:
+        told = {
+            "run_id": report.run_id,
+            "state": report.state,
+            "is_sound": report.is_sound,
+            "is_complete": report.is_complete,
+            "planned": report.planned,
+            "committed": report.committed,
+            "buffered": report.buffered,
+            "chain": report.chain,
+            "problems": [str(problem) for problem in report.problems],
+            "notes": report.notes,
+        }
+        sys.stdout.write(canonical.encode_line(told).decode())
+    else:
+        _print(report)
+    raise typer.Exit(ExitCode.SUCCESS if report.is_sound else ExitCode.STORAGE)
+
+
+def _print(report: VerifyReport) -> None:
+    for problem in report.problems:
+        typer.echo(f"wrong: {problem}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")
+    word = "sound" if report.is_sound else f"NOT sound: {len(report.problems)} problems"
+    done = "complete" if report.is_complete else f"unfinished ({report.state})"
+    waiting = f", {report.buffered} in the buffer" if report.buffered else ""
+    typer.echo(f"{report.run_id}: {word}, {done}: {report.committed} of {report.planned} committed{waiting}")
+    typer.echo(f"digest {report.chain}")

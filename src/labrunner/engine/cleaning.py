@@ -1,0 +1,97 @@
+"""What old runs left behind and nobody needs: found first, removed only when asked.
+
+Rules: nothing of a live run is touched (its lock is taken for the removal); a buffer with finished results
+that are not committed is paid work and never counted as left behind; committed rows, results and logs stay.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from labrunner.errors import LabError, RunLocked
+from labrunner.store.buffer import snapshot
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import RunListing, list_runs
+from labrunner.store.lock import acquire, is_owned
+from labrunner.trial.removal import remove
+
+BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """Something that can go."""
+
+    what: Literal["buffer", "workspace"]
+    run: RunPaths
+    paths: tuple[Path, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What to look for."""
+
+    now: float
+    older_than_s: float
+    workspaces: bool
+
+
+def find_leftovers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
+    """Find what ended runs left behind."""
+    ended = [run for run in list_runs(runs_dir) if run.state not in {"started", "unreadable"}]
+    return [leftover for run in ended for leftover in _of_run(run, sweep)]
+
+
+def remove_leftover(leftover: Leftover) -> bool:
+    """Remove it, as the owner of its run; False when somebody owns the run now."""
+    try:
+        with acquire(leftover.run):
+            for path in leftover.paths:
+                remove(path)
+    except RunLocked:
+        return False
+    return True
+
+
+def _of_run(run: RunListing, sweep: Sweep) -> Iterator[Leftover]:
+    age_s = sweep.now - _ended_at(run)
+    paths = run.paths
+    if age_s >= max(BUFFER_KEPT_S, sweep.older_than_s) and _is_spent(paths):
+        files = tuple(path for path in _buffer_files(paths) if path.exists())
+        if files:
+            yield Leftover(what="buffer", run=paths, paths=files, size=_size(files))
+    if sweep.workspaces and age_s >= sweep.older_than_s:
+        folders = tuple(sorted(paths.trial_folders.glob("*/*/workspace")))
+        if folders:
+            yield Leftover(what="workspace", run=paths, paths=folders, size=_size(folders))
+
+
+def _ended_at(run: RunListing) -> float:
+    """When the owner ended, as far as can be known: said by the status, else its last sign of life."""
+    if run.status is not None:
+        said = run.status.ended_at or run.status.updated_at
+        return datetime.fromisoformat(said).timestamp()
+    return run.paths.root.stat().st_mtime
+
+
+def _is_spent(paths: RunPaths) -> bool:
+    """Whether a buffer holds no finished result that is not committed."""
+    if is_owned(paths):
+        return False
+    try:
+        with snapshot(paths.buffer) as waiting:
+            return next(waiting, None) is None
+    except LabError:
+        return False
+
+
+def _buffer_files(paths: RunPaths) -> tuple[Path, ...]:
+    return tuple(paths.buffer.with_name(paths.buffer.name + end) for end in ("", "-wal", "-shm"))
+
+
+def _size(paths: tuple[Path, ...]) -> int:
+    files = [path for each in paths for path in ([each] if each.is_file() else each.rglob("*"))]
+    return sum(path.lstat().st_size for path in files if not path.is_symlink())
