@@ -17,6 +17,12 @@ def test_a_stream_without_utf8_shows_escapes_instead_of_failing() -> None:
     assert b"\\u65e5\\u672c" in raw.getvalue()
 
 
+def test_markup_and_emoji_codes_in_text_are_printed_as_they_are() -> None:
+    stream = io.StringIO()
+    make_console(stream).print("[red]x[/red] :smile:")
+    assert stream.getvalue() == "[red]x[/red] :smile:\n"
+
+
 def test_output_to_a_file_is_wide_enough_for_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert make_console(io.StringIO()).width == FILE_WIDTH
