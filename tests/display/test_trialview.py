@@ -21,7 +21,7 @@ def make_timing(row: TrialRow, **words: str) -> TimingRow:
                 ended_at="2026-05-29T12:00:02.000Z",
                 host="desk",
                 sandbox="bubblewrap",
-                phases_s={"prepare": 0.004, "agent": 1.5, "grader": 0.25},
+                phases_s={"agent": 1.5, "grader": 0.25, "prepare": 0.004},
                 message=words.get("message"),
                 traceback=words.get("traceback"),
             )

@@ -17,6 +17,8 @@ from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.rows import TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
+_PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
+"""Phases in the order in which they happen; records have them by name."""
 
 
 def show_trial(
@@ -103,7 +105,8 @@ def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> Renderable
 def _phase_rows(fact: AttemptFact, timing: AttemptTiming | None) -> list[tuple[str, str, str]]:
     known = {"setup": fact.setup, "agent": fact.agent, "grader": fact.grader}
     seconds = timing.phases_s if timing else {}
-    names = list(dict.fromkeys([*seconds, *(name for name, phase in known.items() if phase is not None)]))
+    met = {*seconds, *(name for name, phase in known.items() if phase is not None)}
+    names = [*(name for name in _PHASES if name in met), *sorted(met.difference(_PHASES))]
     rows = []
     for name in names:
         phase = known.get(name)
