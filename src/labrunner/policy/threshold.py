@@ -21,4 +21,3 @@ def is_over(fail_on_error: bool | float, *, errors: int, planned: int) -> bool:
 def tolerated_share(share: float) -> Fraction:
     """The share as people wrote it: 0.1 is a tenth, not the float next to it."""
     return Fraction(repr(share))
-
