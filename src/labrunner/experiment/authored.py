@@ -57,7 +57,7 @@ class AgentPart(Part):
     stdin: Literal["none", "prompt"] = "none"
     """`prompt` feeds the task's text to the agent's standard input; `none` closes it."""
     env: Env = {}
-    """Variables for the agent and the setup. `$name` works in values; null takes one of a base away."""
+    """Variables for the agent. `$name` works in values; null takes one of a base away."""
     secrets: list[Text] = []
     """Names of variables whose values come from lab's own environment or from `--env-file`."""
     user: Text | None = None

@@ -85,13 +85,15 @@ class Contents:
     def workspace(self, path: Path) -> Folder:
         """Give a folder or archive that a workspace starts with."""
         if path.is_file():
-            if not path.name.lower().endswith(ARCHIVES):
+            if not path.name.endswith(ARCHIVES):
                 raise InputError("", f"'{path}' is neither a folder nor an archive ({', '.join(ARCHIVES)})")
             return self._keep(path, "archive")
         return self._folder(path, everything=True)
 
-    def file(self, path: Path) -> Folder:
-        """Give a single file."""
+    def source(self, path: Path) -> Folder:
+        """Give a file or folder that is copied into a workspace."""
+        if path.is_dir():
+            return self._keep(path, "everything")
         if not path.is_file():
             raise InputError(
                 "", f"'{path}' is no file" if path.exists() else f"the file '{path}' does not exist"

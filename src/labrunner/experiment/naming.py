@@ -15,7 +15,7 @@ from labrunner.experiment.substitution import BUILT_INS, UnfitBinding, UnknownNa
 
 _INSIDE: Final = "is a path inside the sandbox, so it can't be used here"
 _HIDDEN: Final = "is hidden: the grader's files are not there before the agent has ended"
-_GONE: Final = "can't be used here: the agent's folder is not there when the grader runs"
+_GONE: Final = "can't be used here: only the agent and its setup see the agent's folder"
 _NO_DIR: Final = "is used, but agent.dir names no folder"
 _ALIKE: Final = (
     "is a binding of a variant, and tasks and graders are the same for all of them; "

@@ -123,7 +123,8 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: ErrorDetails) -> 
     template = _SENTENCES.get(kind)
     if template is None:
         return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, found {found(value)}"
-    return f"{template.format(**context)}, found {found(value)}{_hint(kind, value)}"
+    bounds = {name: f"{each:g}" if isinstance(each, float) else each for name, each in context.items()}
+    return f"{template.format(**bounds)}, found {found(value)}{_hint(kind, value)}"
 
 
 _MISSING: Final = {

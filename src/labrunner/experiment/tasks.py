@@ -76,11 +76,11 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
 
 
 def make_rules(
-    tasks: Iterable[WrittenTask], bound: Iterable[str], reading: Reading, *, only_processes: bool
+    tasks: Sequence[WrittenTask], bound: Iterable[str], reading: Reading, *, only_processes: bool
 ) -> TaskRules:
     """Resolve the experiment's own grader, where a task needs it."""
     rules = TaskRules(bound=frozenset(bound), only_processes=only_processes, grader=None)
-    if all(task.row.grader is not None for task in tasks):
+    if tasks and all(task.row.grader is not None for task in tasks):
         return rules
     section = Section.of(reading.file.grader, reading.document, "grader")
     return replace(rules, grader=_grader(section, rules, reading))
@@ -184,7 +184,7 @@ def _files(row: TaskRow, spot: Spot, reading: Reading) -> tuple[WorkspaceFile, .
     files = []
     for path, content in sorted(row.files.items()):
         if isinstance(content, FileSource):
-            source = reading.folder(reading.contents.file, content.source, spot.at(path))
+            source = reading.folder(reading.contents.source, content.source, spot.at(path))
             files.append(WorkspaceFile(path=path, content=None, source=source))
         else:
             files.append(WorkspaceFile(path=path, content=content, source=None))

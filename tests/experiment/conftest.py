@@ -1,0 +1,10 @@
+from pathlib import Path
+
+import pytest
+
+from tests.experiment.authoring import Bench, enter
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return enter(tmp_path, monkeypatch)
