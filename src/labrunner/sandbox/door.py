@@ -160,10 +160,15 @@ class Check:
 class Sandbox(Protocol):
     """One attempt's sandbox."""
 
-    barrier: str
-    """How this sandbox holds the barrier; a word for the trial's row."""
-    limits: Mapping[str, float | int | str | bool | None]
-    """Limits as enforced."""
+    @property
+    def barrier(self) -> str:
+        """How this sandbox holds the barrier; a word for the trial's row."""
+        ...
+
+    @property
+    def limits(self) -> Mapping[str, float | int | str | bool | None]:
+        """Limits as enforced, by name; None where one is not."""
+        ...
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Run setup and agent; return when nothing that they started is left."""

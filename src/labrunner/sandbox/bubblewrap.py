@@ -1,0 +1,267 @@
+"""bubblewrap: each phase in namespaces of its own, over the same workspace, without a daemon.
+
+One launch per phase. The end of a phase is a barrier: bwrap's first process inside is the namespace's
+init, the kernel ends every process of the namespace with it, and our keeper (`labrunner.sandbox.warden`) has
+reaped it before it reports. (bwrap's own exit proves nothing: it comes before its init is gone.)
+The command's environment, the paths of the host and the grader's files never appear in a command line:
+arguments go through a descriptor.
+"""
+
+import array
+import fcntl
+import os
+import termios
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labrunner.errors import SandboxFailed
+from labrunner.experiment.model import SandboxPlan
+from labrunner.sandbox.bwrap import Bwrap, explain, find_bwrap, look_at_host
+from labrunner.sandbox.cgroup import control_groups
+from labrunner.sandbox.door import (
+    AgentRun,
+    AttemptFolders,
+    Check,
+    GuestPaths,
+    Phase,
+    PhaseEnd,
+    Sandbox,
+    SandboxSpec,
+)
+from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
+from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_scratch, run_in_order
+from labrunner.sandbox.view import UID, guest_python, host_view, network_mounts
+
+OWN_PROCESSES = 3
+"""Keeper, bwrap outside, bwrap's init inside."""
+ARGS_FD, STATUS_FD, GATE_FD, FIRST_FILE_FD = 3, 4, 5, 6
+
+
+def enforcement(plan: SandboxPlan) -> Enforcement:
+    """Limits by a control group, where there is one."""
+    groups = control_groups()
+    available = frozenset(groups.parents) if groups is not None else frozenset()
+    return enforce(plan, available, by_group=frozenset(CONTROLLER_OF), overhead=OWN_PROCESSES)
+
+
+def common_args(bwrap: Bwrap, plan: SandboxPlan) -> Iterator[str]:
+    """What is the same in every launch of a plan."""
+    yield from bwrap.core_args
+    yield from ("--clearenv", "--uid", str(UID), "--gid", str(UID), "--hostname", "agentlab")
+    yield from ("--json-status-fd", str(STATUS_FD), "--block-fd", str(GATE_FD))
+    view = host_view()
+    yield from view.mounts
+    for number, (path, _) in enumerate(view.files):
+        yield from ("--perms", "0444", "--file", str(FIRST_FILE_FD + number), path)
+    yield from ("--dev", "/dev")
+    yield from (
+        "--perms",
+        "1777",
+        "--size",
+        str(plan.memory_mb * MIB),
+        "--tmpfs",
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+    )
+
+
+def phase_args(spec: SandboxSpec, phase: Phase, scratch: Scratch) -> Iterator[str]:
+    """What only this phase sees."""
+    folders = spec.folders
+    is_grader = phase.name == "grader"
+    yield from ("--ro-bind", str(folders.inputs), f"{AGENTLAB}/in")
+    yield from ("--bind", str(folders.workspace), f"{AGENTLAB}/workspace")
+    yield from ("--bind", str(folders.out), f"{AGENTLAB}/out")
+    yield from ("--ro-bind" if is_grader else "--bind", str(folders.state), f"{AGENTLAB}/state")
+    if is_grader:
+        yield from ("--ro-bind", str(folders.grader), f"{AGENTLAB}/grader")
+    else:
+        yield from ("--dir", f"{AGENTLAB}/grader")
+        if spec.agent_dir is not None:
+            yield from ("--ro-bind", str(spec.agent_dir), f"{AGENTLAB}/agent")
+    yield from ("--bind", str(scratch.home), HOME, "--bind", str(scratch.tmp), TMP)
+    if phase.network.mode == "full":
+        yield from ("--share-net", *network_mounts())
+    yield from ("--remount-ro", "/", "--chdir", f"{AGENTLAB}/workspace")
+    for name, value in {**phase.env, "HOME": HOME, "TMPDIR": TMP}.items():
+        yield from ("--setenv", name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What a launch tells us besides its exit status.
+
+    `status` holds bwrap's own report: an exit code is in it only if the command was executed. The gate's
+    one byte is read when everything but the command is in place.
+    """
+
+    args: int
+    status: int
+    gate: int
+
+    def was_executed(self) -> bool:
+        """Whether the command itself was started."""
+        return b'"exit-code"' in os.pread(self.status, 4096, 0)
+
+    def was_reached(self) -> bool:
+        """Whether the sandbox stood complete, before the command."""
+        unread = array.array("i", [0])
+        fcntl.ioctl(self.gate, termios.FIONREAD, unread)
+        return unread[0] == 0
+
+
+@contextmanager
+def open_gate(args: bytes) -> Iterator[Gate]:
+    """Make the descriptors of one launch."""
+    with ExitStack() as stack:
+        memory = [os.memfd_create(name) for name in ("args", "status")]
+        reader, writer = os.pipe()
+        for fd in (*memory, reader, writer):
+            stack.callback(os.close, fd)
+        os.write(writer, b"g")
+        os.write(memory[0], args)
+        os.lseek(memory[0], 0, os.SEEK_SET)
+        yield Gate(args=memory[0], status=memory[1], gate=reader)
+
+
+@contextmanager
+def open_files(files: tuple[int, ...]) -> Iterator[list[int]]:
+    """Open what is copied in once more: a launch needs positions of its own in them."""
+    opened: list[int] = []
+    try:
+        for fd in files:
+            opened.append(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC))  # noqa: PERF401 - for `finally`
+        yield opened
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BubblewrapSandbox:
+    """One attempt's namespaces, one after another."""
+
+    spec: SandboxSpec
+    bwrap: Bwrap
+    runner: PhaseRunner
+    common: tuple[str, ...]
+    files: tuple[int, ...]
+    limits: Mapping[str, float | int | str | bool | None]
+    barrier: str = "pid_namespace"
+
+    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Run setup and agent, each in a namespace whose end is proven."""
+        return await run_in_order(self._run, setup, agent)
+
+    async def run_grader(self, grader: Phase) -> PhaseEnd:
+        """Run the grader over the same workspace, with its files bound."""
+        return (await self._run(grader)).end
+
+    async def _run(self, phase: Phase) -> Finished:
+        refuse(phase)
+        scratch = make_scratch(self.spec.folders, phase.name)
+        args = "\0".join((*self.common, *phase_args(self.spec, phase, scratch), "")).encode(
+            errors="surrogateescape"
+        )
+        argv = (self.bwrap.path, "--args", str(ARGS_FD), "--", *phase.argv)
+        with open_gate(args) as gate, open_files(self.files) as files:
+            fds = (gate.args, gate.status, gate.gate, *files)
+            finished = await self.runner.run(phase, Command(argv=argv, env={}, cwd="/", fds=fds))
+            return self._judge(phase, finished, gate)
+
+    def _judge(self, phase: Phase, finished: Finished, gate: Gate) -> Finished:
+        """Tell the command's own end from a sandbox that could not be made."""
+        if gate.was_executed() or finished.report.told or finished.end.oom_killed:
+            return finished
+        if gate.was_reached() and finished.report.status == 1:
+            return replace(finished, end=replace(finished.end, exit_status=127))
+        said = read_tail(self.spec.folders.logs / f"{phase.name}.stderr")
+        if gate.was_reached():
+            raise SandboxFailed("killed", f"bwrap was killed from outside during the {phase.name}: {said}")
+        raise SandboxFailed("launch", f"making a sandbox for the {phase.name}: {said}")
+
+
+def refuse(phase: Phase) -> None:
+    """Refuse what this kind of sandbox can't do."""
+    if phase.user is not None:
+        raise SandboxFailed("user", "bubblewrap has one user inside; drop `user`, or use docker")
+    if phase.network.mode == "allow":
+        raise SandboxFailed("network", "bubblewrap can't keep a list of allowed hosts; use none or full")
+
+
+def read_tail(path: Path) -> str:
+    """Read the end of a log that we wrote to."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
+            return file.read().decode(errors="replace").strip()
+    except OSError as error:
+        return f"(its log can't be read: {error})"
+
+
+class BubblewrapMaker:
+    """Makes sandboxes of namespaces."""
+
+    def __init__(self) -> None:
+        """Look at nothing yet."""
+        self._files: tuple[int, ...] | None = None
+        self._common: dict[int, tuple[str, ...]] = {}
+
+    def guest_paths(self, folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
+        """The same in every attempt."""
+        del folders, agent_dir
+        return guest_paths(guest_python())
+
+    async def preflight(self, plan: SandboxPlan) -> tuple[Check, ...]:
+        """Launch one sandbox for real, and see that every limit that was asked for can be held."""
+        from labrunner.sandbox.preflight import check_bwrap, check_fields, try_launch
+
+        return (
+            *check_fields(plan, "bubblewrap"),
+            *check_bwrap(find_bwrap()),
+            await try_launch(self, plan),
+            *check_limits(
+                plan, enforcement(plan).limits, "there is no control group that this user may make"
+            ),
+        )
+
+    def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """Make a sandbox for one attempt."""
+        return self._open(spec)
+
+    @asynccontextmanager
+    async def _open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+        bwrap = find_bwrap()
+        if bwrap is None:
+            raise SandboxFailed("launch", explain(look_at_host(None), ""))
+        found = enforcement(spec.plan)
+        yield BubblewrapSandbox(
+            spec=spec,
+            bwrap=bwrap,
+            runner=PhaseRunner(spec=spec, enforcement=found),
+            common=self._common_args(bwrap, spec.plan),
+            files=self._open_view(),
+            limits=found.limits,
+        )
+
+    def _common_args(self, bwrap: Bwrap, plan: SandboxPlan) -> tuple[str, ...]:
+        if plan.memory_mb not in self._common:
+            self._common[plan.memory_mb] = tuple(common_args(bwrap, plan))
+        return self._common[plan.memory_mb]
+
+    def _open_view(self) -> tuple[int, ...]:
+        """Hold the files of the view in memory, for as long as this process lives."""
+        if self._files is None:
+            self._files = tuple(hold_in_memory(content) for _, content in host_view().files)
+        return self._files
+
+
+def hold_in_memory(content: bytes) -> int:
+    """Put bytes where a descriptor can be opened for them again and again."""
+    fd = os.memfd_create("view")
+    os.write(fd, content)
+    return fd

@@ -1,0 +1,30 @@
+"""Which maker stands behind the name of a sandbox kind."""
+
+from typing import assert_never
+
+from labrunner.errors import InputError
+from labrunner.experiment.model import SandboxKind
+from labrunner.sandbox.door import SandboxMaker
+
+
+def make(kind: SandboxKind) -> SandboxMaker:
+    """Return a maker of that kind; nothing is started or probed by this."""
+    match kind:
+        case "bubblewrap":
+            from labrunner.sandbox.bubblewrap import BubblewrapMaker
+
+            return BubblewrapMaker()
+        case "process":
+            from labrunner.sandbox.process import ProcessMaker
+
+            return ProcessMaker()
+        case "fake":
+            from labrunner.sandbox.fake import FakeMaker
+
+            return FakeMaker()
+        case "docker":
+            raise InputError(
+                "sandbox.kind", "docker is not built yet; use bubblewrap, or process for trusted agents"
+            )
+        case _:
+            assert_never(kind)

@@ -1,0 +1,36 @@
+"""Where an attempt's folders lie, as the processes inside see them."""
+
+import sys
+from pathlib import Path
+
+from labrunner.sandbox.door import AttemptFolders, GuestPaths
+
+AGENTLAB = "/agentlab"
+HOME = "/home/agent"
+TMP = "/tmp"
+
+
+def guest_paths(python: str) -> GuestPaths:
+    """Paths in a sandbox with a file system of its own."""
+    return GuestPaths(
+        inputs=f"{AGENTLAB}/in",
+        workspace=f"{AGENTLAB}/workspace",
+        out=f"{AGENTLAB}/out",
+        state=f"{AGENTLAB}/state",
+        agent=f"{AGENTLAB}/agent",
+        grader=f"{AGENTLAB}/grader",
+        python=python,
+    )
+
+
+def host_paths(folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
+    """Where things lie when inside and outside are the same file system."""
+    return GuestPaths(
+        inputs=str(folders.inputs),
+        workspace=str(folders.workspace),
+        out=str(folders.out),
+        state=str(folders.state),
+        agent="" if agent_dir is None else str(agent_dir),
+        grader=str(folders.grader),
+        python=sys.executable or "python3",
+    )

