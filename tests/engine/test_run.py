@@ -3,6 +3,7 @@ import json
 import os
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from labrunner.engine.lookup import find_trial, picture, read_experiment
 from labrunner.engine.session import Live
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.model import Breaker
 from labrunner.records.rows import TrialRow
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.reading import iter_finished, iter_trials
@@ -235,3 +237,57 @@ async def test_the_summary_on_disk_is_final_and_agrees(tmp_path: Path) -> None:
 
 def is_pass_row(row: TrialRow) -> bool:
     return row.verdict == "pass"
+
+
+async def test_an_outage_pauses_the_run_and_spends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.05)
+    attempts: list[str] = []
+
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "agent":
+            attempts.append(phase.env["AGENTLAB_TRIAL_ID"])
+            if 5 <= len(attempts) < 20:
+                return PhaseEnd(exit_status=75)
+        return answer(phase, folders)
+
+    experiment = make_sums(tasks=20, variants=1, replications=2, concurrency=4)
+    policy = make_policy(max_concurrency=4, fail_on_error=0.05, retry_on_error=1)
+    end = await Stage(tmp_path, script=script).run(replace(experiment, policy=policy))
+
+    assert end.status.status == "success"
+    assert end.status.counts.errors == 0
+    assert end.status.counts.committed == 40
+    assert all(row.attempt <= 2 for row in iter_trials(end.paths))
+
+
+async def test_an_outage_that_takes_too_long_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.02)
+    policy = make_policy(fail_on_error=False, breaker=Breaker(after=3, give_up_after_s=0.1))
+
+    end = await Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75)).run(
+        replace(make_sums(), policy=policy)
+    )
+
+    assert (end.status.status, end.exit_code) == ("error", ExitCode.RUN_FAILED)
+    assert end.status.error is not None
+    assert "kept failing" in end.status.error.message
+    assert end.status.counts.committed == 0
+
+
+async def test_a_full_disk_pauses_dispatch_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.engine.gate.LOOK_AT_DISK_S", 0.01)
+    looks = iter([0.5, 0.5, 0.5])
+    monkeypatch.setattr("labrunner.engine.session.free_gb_at", lambda folder: lambda: next(looks, 100.0))
+
+    end = await Stage(tmp_path).run(
+        replace(make_sums(), policy=make_policy(fail_on_error=False, min_free_disk_gb=1.0))
+    )
+
+    assert end.status.status == "success"
+    assert next(looks, None) is None

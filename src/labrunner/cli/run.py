@@ -92,7 +92,7 @@ async def _watch(live: Live) -> None:
 
 def _note(live: Live) -> str:
     if not live.stop.stopped.is_set():
-        return ""
+        return live.tallies.pause
     if live.stop.hurried.is_set():
         return "ending trials in flight"
     return f"stopping: up to {live.plan.grace_s:g} s for trials in flight, signal again to end them now"

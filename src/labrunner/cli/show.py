@@ -45,11 +45,10 @@ def _show_run(seen: RunPicture, *, as_json: bool) -> None:
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    state = "running" if seen.state == "started" else seen.state
     hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {seen.paths.root.name} TRIAL")]
     console = make_console()
-    console.print(show_run(state=state, status=seen.status, summary=seen.summary, hints=hints))
-    if state not in {"running", "success"}:
+    console.print(show_run(state=seen.state, status=seen.status, summary=seen.summary, hints=hints))
+    if seen.state not in {"started", "success"}:
         console.print(DECISION)
 
 

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from labrunner.engine.gate import Gate, Pause
 from labrunner.engine.publication import Publisher
-from labrunner.engine.queue import Work, WorkQueue
-from labrunner.engine.stopping import StopRequest, TooManyErrors
+from labrunner.engine.queue import Pending, Work, WorkQueue
+from labrunner.engine.stopping import GaveUp, StopRequest
 from labrunner.executor.door import Executor, Leavings
 from labrunner.experiment.model import Experiment, Keep
 from labrunner.experiment.schedule import Schedule
-from labrunner.policy.retry import decide_retry
+from labrunner.policy.breaker import Breaker, Ruling
+from labrunner.policy.retry import Retry, decide_retry
 from labrunner.policy.threshold import is_over
 from labrunner.records.completion import Cancelled, Completion, Failed
 from labrunner.records.ids import make_token, make_trial_id
@@ -42,6 +44,8 @@ class Tallies:
     errors: int = 0
     retries: int = 0
     first_error: RunError | None = None
+    pause: str = ""
+    """Why dispatch waits, when it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,8 @@ class Job:
     stop: StopRequest
     on_finished: Callable[[SlotRows], None]
     """Called after a slot has become durable."""
+    free_gb: Callable[[], float]
+    """How much room the disk has that the run lies on."""
 
 
 class Coordinator:
@@ -69,6 +75,10 @@ class Coordinator:
         self.tallies = tallies
         self._publisher = Publisher(experiment=job.experiment, run_id=job.run_id)
         self._queue = WorkQueue(job.schedule, writer.is_finished, first=writer.next_idx)
+        policy = job.experiment.policy
+        self._gate = Gate(
+            Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb
+        )
         self._in_flight: set[asyncio.Task[None]] = set()
         self._unsettled = 0
         self._changed = asyncio.Event()
@@ -79,18 +89,26 @@ class Coordinator:
             watcher = group.create_task(self._wake_on_stop())
             await self._dispatch(group)
             await self._drain()
+            await self._settle_held()
             watcher.cancel()
 
     async def _dispatch(self, group: asyncio.TaskGroup) -> None:
         while not self._job.stop.stopped.is_set():
-            if self._has_place():
-                work = self._queue.take(time.monotonic())
+            now = time.monotonic()
+            pause = self._gate.check(now) if self._has_place() and self._queue.has_work(now) else None
+            self.tallies.pause = pause.why if pause else ""
+            if pause is None and self._has_place():
+                work = self._queue.take(now)
                 if work is not None:
                     self._start(group, work)
                     continue
-                if not self._unsettled and self._queue.next_ready_at is None:
+                if self._is_idle() and not await self._settle_held():
                     return
-            await self._wait_for_change()
+            self._give_up_on_outage(now)
+            await self._wait_for_change(pause)
+
+    def _is_idle(self) -> bool:
+        return not self._unsettled and self._queue.next_ready_at is None
 
     def _has_place(self) -> bool:
         return (
@@ -98,10 +116,16 @@ class Coordinator:
             and self._unsettled < self._job.concurrency + UNSETTLED_MARGIN
         )
 
-    async def _wait_for_change(self) -> None:
-        """Wait until an attempt ended, a retry is ready, or somebody asked to stop."""
-        ready_at = self._queue.next_ready_at
-        wait_s = None if ready_at is None else max(0.0, ready_at - time.monotonic())
+    def _give_up_on_outage(self, now: float) -> None:
+        breaker, limit = self._gate.breaker, self._job.experiment.policy.breaker.give_up_after_s
+        if limit is not None and breaker.is_open and breaker.open_for_s(now) >= limit:
+            message = f"{breaker.cause} kept failing for {breaker.open_for_s(now):.0f} s"
+            self._job.stop.ask(GaveUp(error=RunError(message=message, cause=breaker.cause)))
+
+    async def _wait_for_change(self, pause: Pause | None) -> None:
+        """Wait until an attempt ended, a retry or a probe is due, or somebody asked to stop."""
+        due = [at for at in (self._queue.next_ready_at, pause.until if pause else None) if at is not None]
+        wait_s = max(0.0, min(due) - time.monotonic()) if due else None
         try:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
@@ -149,31 +173,58 @@ class Coordinator:
             case Cancelled():
                 return
             case Failed() as failure:
-                attempts = (*work.history, completion)
-                if self._retry(work, failure, attempts):
-                    return
-                self._count_error(assignment, failure)
+                pending = Pending(work=work, assignment=assignment, completion=completion, failure=failure)
+                await self._rule(self._hear_of(pending))
             case _:
-                attempts = (*work.history, completion)
+                await self._rule(self._gate.breaker.on_grade())
+                await self._publish(assignment, (*work.history, completion))
+
+    def _hear_of(self, pending: Pending) -> Ruling[Pending]:
+        """Ask the breaker, unless this very error ends the run: then there is nothing to wait for."""
+        policy = self._job.experiment.policy
+        ends_run = policy.fail_on_error is True and not policy.continue_on_fail
+        if ends_run and self._retry_after(pending) is None:
+            return Ruling(decide=[pending])
+        return self._gate.breaker.on_failure(pending.failure.cause, pending, time.monotonic())
+
+    async def _settle_held(self) -> bool:
+        """Nothing more will come: decide what the breaker holds back. Whether there was anything."""
+        ruling = self._gate.breaker.let_go()
+        await self._rule(ruling)
+        return bool(ruling.decide)
+
+    async def _rule(self, ruling: Ruling[Pending]) -> None:
+        for pending in ruling.owe:
+            self._queue.put_back(pending.work, ready_at=time.monotonic())
+        for pending in ruling.decide:
+            await self._decide(pending)
+        self._changed.set()
+
+    async def _decide(self, pending: Pending) -> None:
+        """Retry a failed attempt's trial, or make its failure final."""
+        attempts = (*pending.work.history, pending.completion)
+        retry = self._retry_after(pending)
+        if retry is not None:
+            self.tallies.retries += 1
+            again = Work(slot=pending.work.slot, history=attempts)
+            self._queue.put_back(again, ready_at=time.monotonic() + retry.wait_s)
+            return
+        self._count_error(pending.assignment, pending.failure)
+        await self._publish(pending.assignment, attempts)
+
+    def _retry_after(self, pending: Pending) -> Retry | None:
+        return decide_retry(
+            pending.failure.cause,
+            attempt=len(pending.work.history) + 1,
+            retry_on_error=self._job.experiment.policy.retry_on_error,
+            jitter=random.random(),
+        )
+
+    async def _publish(self, assignment: Assignment, attempts: tuple[Completion, ...]) -> None:
         rows = self._publisher.rows(assignment, attempts)
         if await self._writer.finish(rows, token=assignment.token):
             self._count_finished(rows)
             await self._release(assignment, rows)
-
-    def _retry(self, work: Work, failure: Failed, attempts: tuple[Completion, ...]) -> bool:
-        retry = decide_retry(
-            failure.cause,
-            attempt=len(attempts),
-            retry_on_error=self._job.experiment.policy.retry_on_error,
-            jitter=random.random(),
-        )
-        if retry is None or self._job.stop.stopped.is_set():
-            return retry is not None
-        self.tallies.retries += 1
-        again = Work(slot=work.slot, history=attempts)
-        self._queue.put_back(again, ready_at=time.monotonic() + retry.wait_s)
-        self._changed.set()
-        return True
 
     def _count_error(self, assignment: Assignment, failure: Failed) -> None:
         self.tallies.errors += 1
@@ -182,7 +233,7 @@ class Coordinator:
             self.tallies.first_error = error
         policy = self._job.experiment.policy
         if not policy.continue_on_fail and self.is_over_threshold():
-            self._job.stop.ask(TooManyErrors(error=error))
+            self._job.stop.ask(GaveUp(error=error))
 
     def is_over_threshold(self) -> bool:
         """Whether more trials have errors than `fail_on_error` tolerates."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from labrunner.experiment.schedule import Schedule, Slot
-from labrunner.records.completion import Completion
+from labrunner.records.completion import Completion, Failed
+from labrunner.trial.assignment import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,16 @@ class Work:
         return self.history[-1].attempt + 1 if self.history else 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A failed attempt, before it is decided what follows from it."""
+
+    work: Work
+    assignment: Assignment
+    completion: Completion
+    failure: Failed
+
+
 @dataclass(order=True, slots=True)
 class _Waiting:
     ready_at: float
@@ -34,14 +45,21 @@ class WorkQueue:
     def __init__(self, schedule: Schedule, is_finished: Callable[[int], bool], *, first: int) -> None:
         """Start at slot `first`; slots that are finished already are passed over."""
         self._owed = self._walk(schedule, is_finished, first)
+        self._next = next(self._owed, None)
         self._retries: list[_Waiting] = []
+
+    def has_work(self, now: float) -> bool:
+        """Whether `take` would give something."""
+        return self._next is not None or bool(self._retries and self._retries[0].ready_at <= now)
 
     def take(self, now: float) -> Work | None:
         """Take the next work that is ready, or None."""
         if self._retries and self._retries[0].ready_at <= now:
             return heapq.heappop(self._retries).work
-        slot = next(self._owed, None)
-        return Work(slot=slot) if slot is not None else None
+        if self._next is None:
+            return None
+        slot, self._next = self._next, next(self._owed, None)
+        return Work(slot=slot)
 
     def put_back(self, work: Work, *, ready_at: float) -> None:
         """Have a slot carried out again, not before `ready_at`."""

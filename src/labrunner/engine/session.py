@@ -9,7 +9,8 @@ from typing import Final
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
-from labrunner.engine.stopping import Interrupted, StopRequest, TooManyErrors
+from labrunner.engine.gate import free_gb_at
+from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
@@ -86,6 +87,7 @@ class Session:
             grace_s=plan.grace_s,
             stop=self.stop,
             on_finished=self._note_finished,
+            free_gb=free_gb_at(paths.root),
         )
         self._coordinator = Coordinator(job, executor, writer, self._tallies)
 
@@ -147,7 +149,7 @@ class Session:
         counts = self._writer.counts()
         is_complete = counts.committed == self._tallies.planned
         match self.stop.reason:
-            case TooManyErrors(error=error):
+            case GaveUp(error=error):
                 return "error", error, ExitCode.RUN_FAILED
             case Interrupted(signal_name=name) if not is_complete:
                 return "cancelled", RunError(message=f"stopped by {name}"), ExitCode.INTERRUPTED

@@ -23,13 +23,13 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TooManyErrors:
-    """Errors went over the threshold: the run ends as `error`."""
+class GaveUp:
+    """Errors went over the threshold, or an outage took too long: the run ends as `error`."""
 
     error: RunError
 
 
-StopReason = Interrupted | TooManyErrors
+StopReason = Interrupted | GaveUp
 
 
 class StopRequest:
