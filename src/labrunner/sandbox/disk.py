@@ -19,6 +19,9 @@ SLOWEST_TICK_S = 2.0
 WALK_AT_LEAST_EVERY_S = 10.0
 MAX_DEPTH = 200
 TOO_DEEP = 1 << 62
+FEW_ENTRIES = 200
+"""So many are looked at faster than a thread is asked to."""
+FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @cache
@@ -27,49 +30,64 @@ def walker() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk-guard")
 
 
-def measure(folders: Iterable[Path]) -> int:
+class TooMany(Exception):
+    """There are more entries than a walk was allowed to look at."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """One count of what lies below some folders."""
+
+    most_entries: int | None = None
+    linked: set[tuple[int, int]] = field(default_factory=set)
+    entries: int = 0
+
+    def below(self, folder: int, depth: int) -> int:
+        """Count below an open folder, and close it. What vanishes while we look counts nothing."""
+        total = 0
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    total += self.entry(folder, entry, depth)
+        except OSError:
+            return total
+        finally:
+            os.close(folder)
+        return total
+
+    def entry(self, folder: int, entry: "os.DirEntry[str]", depth: int) -> int:
+        """Count one entry, and what is below it."""
+        self.entries += 1
+        if self.most_entries is not None and self.entries > self.most_entries:
+            raise TooMany
+        try:
+            found = entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                if depth >= MAX_DEPTH:
+                    return TOO_DEEP
+                return found.st_blocks * 512 + self.below(
+                    os.open(entry.name, FLAGS, dir_fd=folder), depth + 1
+                )
+        except OSError:
+            return 0
+        if found.st_nlink > 1:
+            if (found.st_dev, found.st_ino) in self.linked:
+                return 0
+            self.linked.add((found.st_dev, found.st_ino))
+        return found.st_blocks * 512
+
+
+def measure(folders: Iterable[Path], most_entries: int | None = None) -> int:
     """Count the bytes that everything below these folders takes on disk."""
-    linked: set[tuple[int, int]] = set()
+    walk = Walk(most_entries=most_entries)
     total = 0
     for folder in folders:
         try:
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(folder, FLAGS)
         except OSError:
             continue
-        total += _measure_below(fd, linked, 1)
+        total += walk.below(fd, 1)
     return total
-
-
-def _measure_below(folder: int, linked: set[tuple[int, int]], depth: int) -> int:
-    """Count below an open folder, and close it. What vanishes while we look counts nothing."""
-    total = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                total += _measure_entry(folder, entry, linked, depth)
-    except OSError:
-        return total
-    finally:
-        os.close(folder)
-    return total
-
-
-def _measure_entry(folder: int, entry: "os.DirEntry[str]", linked: set[tuple[int, int]], depth: int) -> int:
-    try:
-        found = entry.stat(follow_symlinks=False)
-        size = found.st_blocks * 512
-        if entry.is_dir(follow_symlinks=False):
-            if depth >= MAX_DEPTH:
-                return TOO_DEEP
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            return size + _measure_below(os.open(entry.name, flags, dir_fd=folder), linked, depth + 1)
-    except OSError:
-        return 0
-    if found.st_nlink > 1:
-        if (found.st_dev, found.st_ino) in linked:
-            return 0
-        linked.add((found.st_dev, found.st_ino))
-    return size
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,9 +121,13 @@ class DiskGuard:
 
     async def check(self) -> bool:
         """Walk once more, when the phase has ended: the answer must not depend on when a tick came."""
-        if not self.over:
+        if self.over:
+            return True
+        try:
+            used = measure(self.folders, FEW_ENTRIES)
+        except TooMany:
             used = await asyncio.get_running_loop().run_in_executor(walker(), measure, self.folders)
-            self.over = used > self.limit
+        self.over = used > self.limit
         return self.over
 
     def _tick(self) -> None:

@@ -30,7 +30,8 @@ NETWORK_ETC = (
 )
 VENV_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg")
 VENV_ONLY = frozenset({*VENV_PARTS, "include", "share", "etc", ".gitignore", ".lock", "CACHEDIR.TAG"})
-PROC_DONE_BY_BWRAP = frozenset({"irq", "bus"})
+KERNEL_SETTINGS = ("sys", "sysrq-trigger", "fs", "acpi", "scsi", "dynamic_debug")
+"""What of /proc a root without capabilities could change; bwrap itself covers `irq` and `bus`."""
 LARGEST_COPY = 1 << 20
 MADE_UP = {
     "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{UID}:{UID}:agent:{HOME}:/bin/sh\n"
@@ -79,11 +80,10 @@ def proc_mounts(*, is_root: bool) -> Iterator[str]:
     yield from ("--proc", "/proc")
     if not is_root:
         return
-    for entry in sorted(Path("/proc").iterdir()):
-        if entry.name.isdigit() or entry.is_symlink() or entry.name in PROC_DONE_BY_BWRAP:
-            continue
-        if entry.name == "sys" or holds_writable(entry):
-            yield from ("--ro-bind", str(entry), str(entry))
+    for name in KERNEL_SETTINGS:
+        path = Path("/proc", name)
+        if name == "sys" or holds_writable(path):
+            yield from ("--ro-bind", str(path), str(path))
 
 
 def holds_writable(path: Path) -> bool:
