@@ -1,0 +1,1 @@
+"""What the engine costs, measured against doing the same work without it. Run `scripts/bench`."""

@@ -1,0 +1,64 @@
+"""`scripts/bench [NAME...]`: runs benches, prints what they found with the ratio last, and keeps a line of it."""
+
+import argparse
+import sys
+
+from bench import figures, page
+from bench.catalogue import NAMES, Bench, find
+
+
+def main(argv: list[str]) -> int:
+    names, rest = _split(argv)
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("--write-docs", action="store_true", help="fill docs/performance.md from the results")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--rounds", type=int, help="rounds of each bench (default: its own, at least 3)")
+    for size in sorted({size for name in NAMES for size in find(name).sizes}):
+        parser.add_argument(f"--{size}", type=int, help="a size, for the benches that have it")
+    options = parser.parse_args(rest)
+    given = {name: value for name, value in vars(options).items() if isinstance(value, int)}
+    benches = [find(name) for name in names]
+    if not benches and not options.write_docs:
+        benches = [find(name) for name in NAMES]
+    met = [run(bench, given, argv) for bench in benches]
+    if options.write_docs:
+        page.fill()
+    return 1 if options.strict and not all(met) else 0
+
+
+def run(bench: Bench, given: dict[str, int], argv: list[str]) -> bool:
+    """Run one bench, print and keep what it found; tell whether it is within its bars."""
+    sizes = {name: given.get(name, value) for name, value in bench.sizes.items()}
+    rounds = given.get("rounds", bench.rounds)
+    print(f"bench {bench.name}: {bench.work}\n  against: {bench.against}")
+    print("  " + ", ".join([*(f"{name} {value:,}" for name, value in sizes.items()), f"rounds {rounds}"]))
+    found = bench.measure(sizes, rounds)
+    result = figures.Result(
+        bench=bench.name,
+        command=" ".join(["scripts/bench", *argv]),
+        measured_at=figures.now(),
+        sizes=sizes,
+        rounds=rounds,
+        figures=found.figures,
+        samples={name: [round(value, 4) for value in values] for name, values in found.samples.items()},
+        host=figures.look_at_host(),
+    )
+    figures.keep(result)
+    width = max(len(figure.name) for figure in result.figures)
+    for figure in result.figures:
+        print(f"  {figure.name:<{width}}  {figures.show(figure)}")
+    print(flush=True)
+    return all(figure.is_met for figure in result.figures)
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Names of benches first, then options."""
+    count = next((n for n, word in enumerate(argv) if word.startswith("-")), len(argv))
+    unknown = [name for name in argv[:count] if name not in NAMES]
+    if unknown:
+        raise SystemExit(f"there is no bench {unknown[0]!r}; there are: {', '.join(NAMES)}")
+    return argv[:count], argv[count:]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

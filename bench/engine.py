@@ -1,0 +1,171 @@
+"""`bench engine`: trials that do nothing, through coordinator and store, with full durability.
+
+Ours: coordinator and writer over a new run, from opening its files to closing them: slots assigned, noted,
+completed, published, validated, hashed, appended, synced, journalled, acknowledged. Bare: a loop over the
+same rows, made beforehand, that encodes, validates and hashes them and appends them to the same five
+files, each synced once for every 64 trials. Out on both sides: loading the experiment, making the run's
+folder, the summary.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.catalogue import Bench, Found
+from bench.figures import Bar, Figure
+from bench.idle import IdleExecutor, complete
+from bench.rounds import Side, Sizes, Work, take_rounds
+from bench.workload import Shape, make_experiment, split_trials
+from labrunner.engine.coordinator import Coordinator, Job, Tallies
+from labrunner.engine.gate import free_gb_at
+from labrunner.engine.publication import Publisher
+from labrunner.engine.run import RunOptions, make_record
+from labrunner.engine.stopping import StopRequest
+from labrunner.experiment import codec
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.schedule import Schedule
+from labrunner.records import schema
+from labrunner.records.ids import make_token, make_trial_id
+from labrunner.records.rows import SlotRows
+from labrunner.store.create import create_run
+from labrunner.store.layout import RunPaths
+from labrunner.store.writer import open_writer
+from labrunner.trial.assignment import Assignment
+
+GROUP: Final = 64
+_FILES: Final = {
+    "benchmark_prediction_record_v1": "predictions",
+    "benchmark_score_record_v1": "scores",
+    "trial_record_v1": "trials",
+    "trial_timing_v1": "timings",
+}
+
+
+def prepare_ours(folder: Path, sizes: Sizes) -> Work:
+    """Make a run; the work is to carry it out."""
+    experiment = _experiment(folder, sizes)
+    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
+    record = make_record(experiment, options)
+    schedule = Schedule.of(experiment)
+    paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
+
+    def work() -> None:
+        committed = asyncio.run(coordinate(experiment, paths))
+        assert committed == len(schedule), f"{committed} of {len(schedule)} committed"
+
+    return work
+
+
+async def coordinate(experiment: Experiment, paths: RunPaths) -> int:
+    """Carry out a run on the idle executor; tell how much was committed."""
+    schedule = Schedule.of(experiment)
+    async with open_writer(paths) as writer:
+        job = Job(
+            experiment=experiment,
+            schedule=schedule,
+            run_id=paths.root.name,
+            concurrency=int(experiment.policy.max_concurrency),
+            grace_s=5.0,
+            stop=StopRequest(),
+            on_finished=lambda rows: None,
+            free_gb=free_gb_at(paths.root),
+        )
+        await Coordinator(job, IdleExecutor(), writer, Tallies(planned=len(schedule))).run()
+        await writer.settle()
+        return writer.counts().committed
+
+
+def prepare_bare(folder: Path, sizes: Sizes) -> Work:
+    """Make the rows that a run would commit; the work is to append them."""
+    experiment = _experiment(folder, sizes)
+    publisher, schedule = Publisher(experiment=experiment, run_id="bench"), Schedule.of(experiment)
+    slots = [_rows(publisher, schedule, idx) for idx in range(len(schedule))]
+    for kind in _FILES:
+        schema.load(kind)
+
+    def work() -> None:
+        append_rows(folder, slots)
+
+    return work
+
+
+def append_rows(folder: Path, slots: Sequence[SlotRows]) -> None:
+    """Encode, validate, hash and append rows; sync every file once for every group of slots."""
+    names = (*_FILES.values(), "commits")
+    how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    files = {name: os.open(folder / f"{name}.jsonl", how) for name in names}
+    validators = {kind: schema.load(kind) for kind in _FILES}
+    encode, chain = msgspec.json.Encoder(order="sorted").encode, ""
+    for start in range(0, len(slots), GROUP):
+        lines: dict[str, list[bytes]] = {name: [] for name in names}
+        for slot in slots[start : start + GROUP]:
+            state = hashlib.sha256(chain.encode())
+            for kind, row in _kinds(slot):
+                line = encode(row)
+                if not validators[kind].is_valid(msgspec.json.decode(line)):
+                    raise ValueError(f"not a {kind}: {line!r}")
+                state.update(line)
+                lines[_FILES[kind]].append(line + b"\n")
+            chain = state.hexdigest()
+            lines["commits"].append(encode({"idx": slot.schedule_idx, "chain": chain}) + b"\n")
+        for name in names:
+            if lines[name]:
+                os.write(files[name], b"".join(lines[name]))
+                os.fdatasync(files[name])
+    for fd in files.values():
+        os.close(fd)
+
+
+def measure(sizes: Sizes, rounds: int) -> Found:
+    taken = take_rounds("engine", tuple(SIDES), sizes, rounds)
+    rate = sizes["trials"] / taken.median("ours")
+    return Found(
+        figures=(
+            Figure(name="bare", value=sizes["trials"] / taken.median("bare"), unit="trials/s"),
+            Figure(name="ours", value=rate, unit="trials/s", bar=Bar("at_least", 1500)),
+            Figure(name="processor time", value=taken.ratio("ours", "bare", lambda s: s.cpu_s), unit="x"),
+            Figure(name="ratio", value=taken.ratio("ours", "bare"), unit="x", bar=Bar("at_most", 3)),
+        ),
+        samples={name: [sample.wall_s for sample in samples] for name, samples in taken.sides.items()},
+    )
+
+
+def _experiment(folder: Path, sizes: Sizes) -> Experiment:
+    tasks, replications = split_trials(sizes["trials"])
+    shape = Shape(
+        tasks=tasks, replications=replications, concurrency=sizes["concurrency"], sandbox="process"
+    )
+    return make_experiment(folder / "experiment", shape)
+
+
+def _rows(publisher: Publisher, schedule: Schedule, idx: int) -> SlotRows:
+    experiment, slot = publisher.experiment, schedule.slot(idx)
+    variant_id, task_id = experiment.variants[slot.variant_idx].id, experiment.tasks[slot.task_idx].id
+    trial_id = make_trial_id(variant_id, task_id, slot.repl_idx)
+    assignment = Assignment(token=make_token(), slot=slot, trial_id=trial_id, attempt=1)
+    return publisher.rows(assignment, (complete(assignment),))
+
+
+def _kinds(slot: SlotRows) -> Iterator[tuple[str, msgspec.Struct]]:
+    for prediction in slot.predictions:
+        yield "benchmark_prediction_record_v1", prediction
+    for score in slot.scores:
+        yield "benchmark_score_record_v1", score
+    yield "trial_record_v1", slot.trial
+    yield "trial_timing_v1", slot.timing
+
+
+SIDES: Final[dict[str, Side]] = {"bare": prepare_bare, "ours": prepare_ours}
+BENCH: Final = Bench(
+    name="engine",
+    work="trials that do nothing, through coordinator and store, with full durability",
+    against="a loop that encodes, validates, hashes and appends the same rows, synced once for every 64",
+    sizes={"trials": 20_000, "concurrency": 16},
+    rounds=3,
+    measure=measure,
+)
