@@ -16,7 +16,7 @@ import yaml
 from labrunner.errors import InputError
 
 FieldPath: TypeAlias = tuple[str | int, ...]
-_MAX_NODES: Final = 2_000_000
+_MAX_REPEATS: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -89,8 +89,11 @@ def read_document(path: Path) -> Document:
 
 def parse_value(text: str, where: str) -> Any:  # noqa: ANN401 - any plain value may be written
     """Read the value of an option the way it would be read in a file."""
-    node = _compose(text, where)
-    return None if node is None else _Builder(Place(file=where, line=None, folder=Path())).build(node, ())
+    try:
+        node = _compose(text, where)
+        return None if node is None else _Builder(Place(file=where, line=None, folder=Path())).build(node, ())
+    except InputError as error:  # a line of an option means nothing to people
+        raise InputError(where, error.problem) from error
 
 
 def _read_text(path: Path) -> str:
@@ -140,13 +143,15 @@ class _Builder:
         self.places: dict[FieldPath, Place] = {(): root}
         self._root = root
         self._open: set[int] = set()
-        self._built = 0
+        self._seen: set[int] = set()
+        self._repeats = 0
 
     def build(self, node: yaml.Node, path: FieldPath) -> Any:  # noqa: ANN401 - any plain value
-        self._built += 1
-        if id(node) in self._open or self._built > _MAX_NODES:
+        self._repeats += id(node) in self._seen
+        if id(node) in self._open or self._repeats > _MAX_REPEATS:
             raise self._wrong(node, "an alias that holds itself, or far too many of them: write it out")
         self._open.add(id(node))
+        self._seen.add(id(node))
         try:
             return self._value(node, path)
         finally:

@@ -55,14 +55,13 @@ class Section(Generic[P]):
         """Lay the written fields of `part` over this one: maps are merged, lists and values replaced."""
         if part is None or not part.model_fields_set:
             return self
-        written = {
-            name: _merged(getattr(self.part, name), getattr(part, name)) for name in part.model_fields_set
-        }
+        written = {name: self._merged(name, getattr(part, name)) for name in part.model_fields_set}
         others = {**self.others, **{name: spot.at(name) for name in written}}
         return Section(part=self.part.model_copy(update=written), spot=self.spot, others=others)
 
-
-def _merged(below: object, above: object) -> object:
-    if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **above}
-    return above
+    def _merged(self, name: str, above: object) -> object:
+        below = getattr(self.part, name)
+        # A default is not a base: who writes a map of his own means that map.
+        if name in self.part.model_fields_set and isinstance(below, dict) and isinstance(above, dict):
+            return {**below, **above}
+        return above

@@ -1,0 +1,43 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from labrunner.experiment.authored import Part
+from labrunner.experiment.load import load
+from labrunner.experiment.reference import SECTIONS, field_texts, render
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "experiment.md"
+
+
+def models(root: type[Part]) -> set[type[Part]]:
+    return {root}.union(*(models(child) for child in root.__subclasses__()))
+
+
+def test_the_page_is_what_the_models_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), (
+        "run python -m labrunner.experiment.reference > docs/reference/experiment.md"
+    )
+
+
+def test_every_model_has_a_section() -> None:
+    assert set(SECTIONS) == models(Part) - {Part}
+
+
+@pytest.mark.parametrize("model", SECTIONS, ids=lambda model: model.__name__)
+def test_every_field_stands_in_the_page_with_its_meaning(model: type[Part]) -> None:
+    section = render().split(f"\n## {SECTIONS[model]}\n")[1].split("\n## ")[0]
+    texts = field_texts(model)
+    for name, field in model.model_fields.items():
+        (row,) = re.findall(rf"^\| `{field.alias or name}` \|.*$", section, re.MULTILINE)
+        assert texts[name]
+        assert texts[name].replace("|", "\\|") in row
+
+
+def test_the_example_of_the_page_loads(tmp_path: Path) -> None:
+    example = render().split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "experiment.yaml").write_text(example)
+    (tmp_path / "tasks.jsonl").write_text('{"id": "a", "input": "x"}\n')
+    for name in ("agent", "grader"):
+        (tmp_path / name).mkdir()
+    assert [variant.agent.timeout_s for variant in load(tmp_path).variants] == [3600.0, 1200.0]
