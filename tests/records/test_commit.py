@@ -32,7 +32,11 @@ def test_every_slot_gives_the_chain_and_seal_of_the_vector() -> None:
     chain = VECTORS["chain_0"]
     for slot in VECTORS["slots"]:
         line = msgspec.json.decode(slot["line"], type=CommitLine)
-        assert lines_digest(row.encode() for row in slot["rows"]) == slot["rows_digest"] == line.rows_digest
+        assert (
+            lines_digest((row.encode() for row in slot["rows"]), "run-1")
+            == slot["rows_digest"]
+            == line.rows_digest
+        )
         assert chain_next(chain, line) == slot["chain"] == line.chain
         assert seal(line) == slot["seal"] == line.seal
         assert follows(chain, line)
@@ -92,7 +96,7 @@ def test_another_run_of_the_same_results_has_the_same_chain() -> None:
     for row in rows:
         assert isinstance(row, dict)
         row["ids"]["run_id"] = "a-much-longer-id"
-    assert lines_digest(map(canonical.encode, rows)) == line.rows_digest
+    assert lines_digest(map(canonical.encode, rows), "a-much-longer-id") == line.rows_digest
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,12 @@ def test_another_run_of_the_same_results_has_the_same_chain() -> None:
         (b'{"ids":3}', "an object with ids"),
         (b'{"ids":{}}', "an object with ids"),
         (b"\xff", "malformed"),
+        (b'{"ids":{"run_id":"run-2"}}', "a row of run 'run-2', not of 'run-1'"),
+        (b'{ "ids":{"run_id":"run-1"}}', "canonical form"),
+        (b'{"z":1,"ids":{"run_id":"run-1"}}', "canonical form"),
+        (b'{"ids":{"run_id":"run-1"},"z":1.50}', "canonical form"),
     ],
 )
 def test_a_line_that_is_no_row_has_no_digest(line: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        lines_digest([line])
+        lines_digest([line], "run-1")

@@ -157,6 +157,7 @@ def make_status(
     buffered: int = 0,
     updated_at: str = "2026-01-01T00:00:01Z",
     run_id: str = "run-1",
+    chain: str | None = None,
 ) -> StatusRecord:
     return StatusRecord(
         schema_version="status_v1",
@@ -176,7 +177,7 @@ def make_status(
         started_at="2026-01-01T00:00:00Z",
         updated_at=updated_at,
         ended_at=None,
-        chain=None,
+        chain=chain,
     )
 
 

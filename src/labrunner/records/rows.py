@@ -137,18 +137,31 @@ def rows_digest(predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, 
     return canonical.digest_bytes(*lines)
 
 
-def lines_digest(lines: Iterable[bytes]) -> str:
+def lines_digest(lines: Iterable[bytes], run_id: str) -> str:
     """The same digest from the lines as they lie in the files: predictions, scores, trial.
 
-    Raises ValueError for a line that is no row.
+    Raises ValueError for a line that is no row of the run, or not in canonical form.
     """
-    return canonical.digest_bytes(*(_blank_line(line) for line in lines))
+    return canonical.digest_bytes(*(_blank_line(line, run_id) for line in lines))
 
 
-def _blank_line(line: bytes) -> bytes:
-    match canonical.decode_plain(line):
-        case {"ids": {"run_id": str()} as ids} as row:
-            ids["run_id"] = BLANK_RUN_ID
-            return canonical.encode_line(row)
+def blank_row(row: object, line: bytes, run_id: str) -> bytes:
+    """The line to be hashed for a row, given as plain JSON and as it lies in the file; blanks the row too.
+
+    Raises ValueError for what is no row of the run, or not in canonical form.
+    """
+    match row:
+        case {"ids": {"run_id": str() as found} as ids}:
+            if found != run_id:
+                raise ValueError(f"a row of run {found!r}, not of {run_id!r}")
         case _:
             raise ValueError("a row must be an object with ids")
+    # The digest leaves out the run's id and how a value was spelt: what it can't show is checked here.
+    if canonical.encode(row) != line.removesuffix(b"\n"):
+        raise ValueError("a row that is not in canonical form")
+    ids["run_id"] = BLANK_RUN_ID
+    return canonical.encode_line(row)
+
+
+def _blank_line(line: bytes, run_id: str) -> bytes:
+    return blank_row(canonical.decode_plain(line), line, run_id)

@@ -245,9 +245,9 @@ def _select(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[C
         (start, stop),
     )
     for schedule_idx, attempt, token, digest, payload in rows:
-        yield Completion(
-            schedule_idx=schedule_idx, attempt=attempt, token=token, digest=digest, payload=payload
-        )
+        # A column holds whatever was put there: foreign text must fail its check, not the program.
+        data = payload if isinstance(payload, bytes) else str(payload).encode()
+        yield Completion(schedule_idx=schedule_idx, attempt=attempt, token=token, digest=digest, payload=data)
 
 
 def _select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:

@@ -86,7 +86,7 @@ def _check_rows(
     except DamagedRun as error:
         findings.report(paths.commits, str(error), line=at.committed + 1)
         return None
-    if (found := lines.digest()) != line.rows_digest:
+    if (found := lines.digest(line.run_id)) != line.rows_digest:
         what = (
             f"the rows of slot {line.schedule_idx} have digest {found}, but {line.rows_digest} was committed"
         )

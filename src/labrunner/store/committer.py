@@ -163,7 +163,7 @@ class Committer:
         kept = self._buffer.completions(missing[0], missing[-1] + 1) if missing else []
         waiting = {completion.schedule_idx: completion for completion in kept}
         for idx in group:
-            yield accepted[idx].slot if idx in accepted else _read_back(idx, waiting.get(idx))
+            yield accepted[idx].slot if idx in accepted else _read_back(self._run_id, idx, waiting.get(idx))
 
     def _append_rows(self, slots: Sequence[SlotBytes]) -> list[CommitLine]:
         files = self._files
@@ -266,10 +266,13 @@ def _complete(arrival: Arrival) -> Completion:
     )
 
 
-def _read_back(idx: int, kept: Completion | None) -> SlotBytes:
+def _read_back(run_id: str, idx: int, kept: Completion | None) -> SlotBytes:
     if kept is None:
         raise StoreError(f"committing slot {idx}: it was in the buffer, and is gone; did somebody change it?")
-    slot = decode_payload(kept.payload)
+    try:
+        slot = decode_payload(kept.payload, run_id)
+    except ValueError as error:
+        raise StoreError(f"committing slot {idx}: its rows in the buffer can't be used: {error}") from error
     if slot.digest != kept.digest:
         raise StoreError(f"committing slot {idx}: its rows in the buffer do not match their digest")
     return slot

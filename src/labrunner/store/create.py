@@ -109,7 +109,7 @@ def _write_lines(path: Path, lines: Iterable[bytes], digest: str) -> None:
     state = hashlib.sha256()
     with path.open("xb") as file:
         for line in lines:
-            if line.find(b"\n") != len(line) - 1:
+            if not line.endswith(b"\n") or line.count(b"\n") != 1:
                 raise ValueError(f"{path.name}: not one line: {line[:80]!r}")
             state.update(line)
             file.write(line)

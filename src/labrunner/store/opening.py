@@ -132,7 +132,7 @@ def _sort_completions(
 
 def _is_usable(kept: Completion, record: RunRecord) -> bool:
     try:
-        slot = decode_payload(kept.payload)
+        slot = decode_payload(kept.payload, record.run_id)
         schema.validate("trial_record_v1", slot.trial)
     except (ValueError, RecursionError):
         return False

@@ -21,10 +21,10 @@ class SlotLines:
     scores: list[bytes]
     trials: list[bytes]
 
-    def digest(self) -> str | None:
-        """Digest of the rows; None when they are none."""
+    def digest(self, run_id: str) -> str | None:
+        """Digest of the rows; None when they are no rows of this run."""
         try:
-            return lines_digest((*self.predictions, *self.scores, *self.trials))
+            return lines_digest((*self.predictions, *self.scores, *self.trials), run_id)
         except (ValueError, RecursionError):
             return None
 
@@ -55,7 +55,7 @@ class RowFiles:
     def check(self, slot: Placed) -> SlotLines:
         """Read a slot's rows; raise DamagedRun unless they are those that its commit published."""
         lines = self.read(slot)
-        if lines.digest() != slot.line.rows_digest:
+        if lines.digest(slot.line.run_id) != slot.line.rows_digest:
             raise DamagedRun(
                 f"{self._trials.name}: the rows of slot {slot.line.schedule_idx} ({slot.line.trial_id}) "
                 "are not those that were committed; nothing was changed"

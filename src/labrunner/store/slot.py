@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from labrunner.records import canonical, schema
-from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, lines_digest
+from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, blank_row, lines_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,13 @@ _payload_decoder = msgspec.json.Decoder(_Payload)
 def encode_slot(run_id: str, rows: SlotRows) -> SlotBytes:
     """Encode and check a slot's rows. Raises ValueError that names the trial and the kind of row."""
     lines: list[bytes] = []
+    blanked: list[bytes] = []
     for kind, row in _kinds(rows):
         try:
-            lines.append(_encode_row(run_id, rows, kind, row))
+            line, plain = _encode_row(run_id, rows, kind, row)
+            lines.append(line)
+            if row is not rows.timing:
+                blanked.append(blank_row(plain, line, run_id))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"trial {rows.trial_id}, {kind}: {error}") from error
     cut = len(rows.predictions)
@@ -62,7 +66,7 @@ def encode_slot(run_id: str, rows: SlotRows) -> SlotBytes:
         scores=tuple(lines[cut:-2]),
         trial=lines[-2],
         timing=lines[-1],
-        digest=lines_digest(lines[:-1]),
+        digest=canonical.digest_bytes(*blanked),
     )
 
 
@@ -75,7 +79,8 @@ def _kinds(rows: SlotRows) -> Iterator[tuple[str, msgspec.Struct]]:
     yield "trial_timing_v1", rows.timing
 
 
-def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> bytes:
+def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> tuple[bytes, object]:
+    """Encode a row and check what a reader of the line will see: also returned, as plain JSON."""
     line = canonical.encode(row)
     if len(line) >= MAX_ROW_BYTES:
         raise ValueError(f"{len(line)} bytes; a row must stay under {MAX_ROW_BYTES}")
@@ -90,7 +95,7 @@ def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> 
     wanted = (run_id, rows.schedule_idx, rows.trial_id, rows.attempt, rows.slot_commit_id)
     if found != wanted:
         raise ValueError(f"the row belongs to {found}, not to {wanted}")
-    return line
+    return line, plain
 
 
 def encode_payload(slot: SlotBytes) -> bytes:
@@ -109,7 +114,7 @@ def encode_payload(slot: SlotBytes) -> bytes:
     )
 
 
-def decode_payload(data: bytes) -> SlotBytes:
+def decode_payload(data: bytes, run_id: str) -> SlotBytes:
     """Take a slot out of the buffer's payload, its digest computed anew. Raises ValueError."""
     payload = _payload_decoder.decode(data)
     predictions = tuple(map(bytes, payload.predictions))
@@ -124,5 +129,5 @@ def decode_payload(data: bytes) -> SlotBytes:
         scores=scores,
         trial=trial,
         timing=bytes(payload.timing),
-        digest=lines_digest((*predictions, *scores, trial)),
+        digest=lines_digest((*predictions, *scores, trial), run_id),
     )

@@ -137,7 +137,7 @@ def _check_buffer(
 
 def _judge(kept: Completion, record: RunRecord) -> str | None:
     try:
-        slot = decode_payload(kept.payload)
+        slot = decode_payload(kept.payload, record.run_id)
     except (ValueError, RecursionError) as error:
         return str(error)
     if slot.digest != kept.digest or slot.schedule_idx != kept.schedule_idx:

@@ -1,0 +1,33 @@
+"""Owns a run until it is told to stop: a process of its own, so that it can be stopped, killed and forked."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import acquire
+
+
+def main(root: Path, how: str) -> None:
+    with acquire(RunPaths(root)):
+        if how == "child":
+            child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            print(child.pid, flush=True)
+        elif how == "fork":
+            ready, say = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                os.close(1)
+                os.write(say, b".")
+                sys.stdin.readline()
+                os._exit(0)
+            os.read(ready, 1)
+            print(pid, flush=True)
+        else:
+            print("owned", flush=True)
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
