@@ -19,6 +19,7 @@ from pathlib import Path
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.bwrap import Bwrap, explain, find_bwrap, look_at_host
+from labrunner.sandbox.bwrap import works_here as works_here
 from labrunner.sandbox.cgroup import control_groups
 from labrunner.sandbox.door import (
     AgentRun,
