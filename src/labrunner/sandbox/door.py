@@ -115,7 +115,7 @@ class Phase:
     name: PhaseName
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    """Complete but for HOME and TMPDIR, which the sandbox sets to private, empty folders."""
+    """Complete but for PWD, and for HOME and TMPDIR, which the sandbox sets to private, empty folders."""
     timeout_s: float
     network: Network
     stdin: Path | None = None

@@ -72,8 +72,9 @@ class ProcessSandbox:
         if phase.network.mode == "allow":
             raise SandboxFailed("network", "the process sandbox can't keep a list of allowed hosts")
         scratch = make_scratch(self.spec.folders, phase.name)
-        env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp)}
-        command = Command(argv=phase.argv, env=env, cwd=str(self.spec.folders.workspace))
+        cwd = str(self.spec.folders.workspace)
+        env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp), "PWD": cwd}
+        command = Command(argv=phase.argv, env=env, cwd=cwd)
         return await self.runner.run(phase, command)
 
 
