@@ -11,7 +11,7 @@ import typer
 
 from labrunner.cli.options import make_app
 from labrunner.errors import InputError
-from labrunner.sandbox.bubblewrap import works_here
+from labrunner.sandbox.bwrap import works_here
 
 app = make_app()
 

@@ -4,6 +4,8 @@ import asyncio
 import sys
 import time
 
+import msgspec
+
 from labrunner.cli import plan
 from labrunner.cli.commands import COMMANDS, DECISION
 from labrunner.cli.options import secrets_from
@@ -39,6 +41,7 @@ def _run_one(experiment: Experiment, call: Call) -> int:
         run_id=call.run_id,
         grace_s=call.grace_s,
         env_file=call.env_file,
+        overrides=msgspec.to_builtins(call.overrides),
         on_checks=_show_checks,
     )
     end = asyncio.run(run_experiment(experiment, options, _watch))

@@ -6,9 +6,10 @@ Rule: nothing is written for a run that can't start.
 import asyncio
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from labrunner.experiment.model import Experiment, SandboxKind
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.capacity import Host, decide_concurrency
 from labrunner.records import canonical
-from labrunner.records.ids import make_run_id
+from labrunner.records.ids import RUN_ID_PATTERN, make_run_id
 from labrunner.records.run import Digests, RunRecord
 from labrunner.sandbox import makers
 from labrunner.sandbox.door import Check, SandboxMaker
@@ -49,6 +50,8 @@ class RunOptions:
     run_id: str | None = None
     grace_s: float = 30.0
     env_file: Path | None = None
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    """What the command line changed about the experiment's file: kept, so that the file can be read again."""
     make: Callable[[SandboxKind], SandboxMaker] = makers.make
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
@@ -101,6 +104,8 @@ def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:
     """Make `run.json` for a new run."""
     now = datetime.now(UTC)
     run_id = options.run_id or make_run_id(experiment.name, now)
+    if not re.match(RUN_ID_PATTERN, run_id):
+        raise InputError("--run-id", f"{run_id!r} can't name a run: use letters, digits and . _ = , + -")
     schedule = Schedule.of(experiment)
     return RunRecord(
         schema_version="run_v1",
@@ -117,7 +122,8 @@ def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:
         ),
         experiment=codec.to_record(experiment),
         provenance=provenance.observe(Path(experiment.source)),
-        env_file=str(options.env_file) if options.env_file else None,
+        env_file=str(options.env_file.resolve()) if options.env_file else None,
+        overrides=dict(options.overrides),
     )
 
 

@@ -52,6 +52,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env_file: str | None
     """Path of `--env-file`, read again when the run goes on. Never its content."""
     retry_of: tuple[str, ...] = ()
+    overrides: dict[
+        str, Any
+    ] = {}  # the command line's changes to the experiment's file, encoded by their own room
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,8 +5,11 @@ import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 from labrunner.trial.handedin import restore_rights
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType]
 
 
 def remove(path: Path) -> None:
@@ -26,16 +29,15 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, onerror=_restore_and_repeat)
 
 
-def _restore_and_repeat(repeat: Callable[[str], object], path: str, error: object) -> None:
-    match error:
-        case (_, FileNotFoundError(), _):
-            return
-        case (_, PermissionError(), _):
-            restore_rights(Path(path).parent)
-            restore_rights(Path(path))
-            if repeat in {os.open, os.scandir, os.lstat}:
-                shutil.rmtree(path)
-            else:
-                repeat(path)
-        case (_, BaseException() as other, _):
-            raise other
+def _restore_and_repeat(repeat: Callable[..., object], path: str, told: _ExcInfo) -> None:
+    error = told[1]
+    if isinstance(error, FileNotFoundError):
+        return
+    if not isinstance(error, PermissionError):
+        raise error
+    restore_rights(Path(path).parent)
+    restore_rights(Path(path))
+    if repeat in {os.open, os.scandir, os.lstat}:
+        shutil.rmtree(path)
+    else:
+        repeat(path)

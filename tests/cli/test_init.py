@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+from labrunner.cli.init import BUILT
+from tests.cli.calling import lab
+
+
+@pytest.mark.bwrap
+@pytest.mark.parametrize("template", BUILT)
+def test_what_init_writes_runs_as_it_is(tmp_path: Path, template: str) -> None:
+    written = lab("init", "fresh", "--template", template, cwd=tmp_path)
+    run = lab("run", cwd=tmp_path / "fresh")
+
+    assert written.code == 0, written.err
+    assert "kind: bubblewrap" in (tmp_path / "fresh" / "experiment.yaml").read_text()
+    assert run.code == 0, run.err
+    totals = lab("show", "last", "--json", cwd=tmp_path / "fresh").json()["summary"]["totals"]
+    assert totals["error"] == 0
+    assert totals["pass"] > 0
+    assert totals["fail"] > 0
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text("mine")
+
+    refused = lab("init", cwd=tmp_path)
+
+    assert refused.code == 2
+    assert (tmp_path / "experiment.yaml").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["experiment.yaml"]
