@@ -10,6 +10,7 @@ import pytest
 
 from labrunner.errors import DamagedRun, StoreError
 from labrunner.records import canonical
+from labrunner.store import buffer
 from labrunner.store.layout import RunPaths
 from labrunner.store.opening import OpeningReport
 from labrunner.store.reading import iter_finished, read_crashes
@@ -62,6 +63,20 @@ def finish_and_compare(paths: RunPaths, tmp_path: Path) -> None:
     write(other, *range(PLANNED))
     assert committed_bytes(paths) == committed_bytes(other)
     assert verify(paths).problems == ()
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that open hundreds of runs and are not about durability."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
+
+    def connect(path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    monkeypatch.setattr(buffer, "_connect", connect)
 
 
 def files(paths: RunPaths) -> dict[str, Path]:
@@ -140,6 +155,7 @@ def test_a_row_of_another_run_at_the_end_is_cut(half: RunPaths, name: str, tmp_p
     finish_and_compare(half, tmp_path)
 
 
+@pytest.mark.usefixtures("unsynced")
 def test_the_journal_cut_at_any_of_its_last_bytes_owes_only_the_torn_slot(tmp_path: Path) -> None:
     whole = make_run(tmp_path / "whole", PLANNED)
     write(whole, 0, 1, 2)
@@ -159,6 +175,7 @@ def test_the_journal_cut_at_any_of_its_last_bytes_owes_only_the_torn_slot(tmp_pa
             finish_and_compare(paths, tmp_path / f"check-{cut}")
 
 
+@pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("name", ["predictions", "scores", "trials", "timings"])
 def test_rows_beyond_the_journal_torn_at_any_byte_are_cut(tmp_path: Path, name: str) -> None:
     whole = make_run(tmp_path / "whole", PLANNED)

@@ -234,7 +234,8 @@ def _mend_buffer(paths: RunPaths, buffer: Buffer, journal: Journal, unusable: Se
         for note in buffer.attempts()
         if note.schedule_idx < journal.committed or note.schedule_idx in finished
     ]
-    buffer.write(Changes(gone_tokens=over, committed=journal.committed), synced=True)
+    if over or any(idx < journal.committed for idx in finished):
+        buffer.write(Changes(gone_tokens=over, committed=journal.committed), synced=True)
     reach("open.buffer_dropped")
 
 
