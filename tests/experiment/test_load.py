@@ -277,6 +277,15 @@ def test_a_bare_process_has_the_hosts_network_in_every_phase(bench: Bench) -> No
     assert phases == (Network(mode="full"),) * 3
 
 
+def test_a_network_that_one_variant_of_several_cannot_keep_is_refused(bench: Bench) -> None:
+    mixed = "variants: [{id: x, sandbox: {kind: process}}, {id: y}]\n"
+    closed = SMALL.replace("{command: [grade]}", "{command: [grade], network: none}")
+    assert bench.complaint(closed + mixed).startswith(
+        "experiment.yaml:4: grader.network: the process sandbox"
+    )
+    assert bench.load(closed).tasks[0].grader.network == Network(mode="none")
+
+
 def test_graders_of_the_tasks_suffice_when_each_has_one(bench: Bench) -> None:
     rows = "tasks: [{id: a, input: x, grader: {command: check}}]\n"
     (task,) = bench.load(f"name: x\n{rows}agent: {{command: x}}\n").tasks

@@ -7,15 +7,16 @@ their content). So moving an experiment's folder, or going on with other thresho
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
-from labrunner.experiment.model import Experiment, Folder, Task, Variant
+from labrunner.experiment.model import Experiment, Folder, SandboxPlan, Task, Variant
 from labrunner.records import canonical
 
-_NOT_MEASURED: Final = {
-    "Task": frozenset({"digest", "solution", "group", "tags", "metadata"}),
-    "Variant": frozenset({"digest"}),
-    "SandboxPlan": frozenset({"pull", "prune_images"}),
+_NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
+    Task: frozenset({"digest", "solution", "group", "tags", "metadata"}),
+    Variant: frozenset({"digest"}),
+    SandboxPlan: frozenset({"pull", "prune_images"}),
 }
 
 
@@ -50,18 +51,24 @@ def digest_experiment(experiment: Experiment) -> str:
 
 
 def measured(value: Any) -> Any:  # noqa: ANN401 - any part of an experiment
-    """Reduce a part of an experiment to plain JSON of what is measured."""
-    match value:
-        case Folder():
-            return value.digest
-        case Mapping():
-            return {str(key): measured(each) for key, each in value.items()}
-        case tuple() | list():
-            return [measured(each) for each in value]
-        case _:
-            pass
-    if not dataclasses.is_dataclass(value):
-        return value
-    left_out = _NOT_MEASURED.get(type(value).__name__, frozenset())
-    names = (field.name for field in dataclasses.fields(value) if field.name not in left_out)
-    return {name: measured(getattr(value, name)) for name in names}
+    """Reduce a part of an experiment to plain JSON of what is measured.
+
+    Parts hold parts in fields and tuples only: lists and maps are the author's own plain JSON.
+    """
+    if isinstance(value, Folder):
+        return value.digest
+    if isinstance(value, tuple):
+        return [measured(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): each for key, each in value.items()}
+    names = _measured_names(type(value))  # type: ignore[arg-type] # mypy: a class is hashable
+    return value if names is None else {name: measured(getattr(value, name)) for name in names}
+
+
+@cache
+def _measured_names(kind: type) -> tuple[str, ...] | None:
+    """Names of the measured fields of a part; None for plain values."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    left_out = _NOT_MEASURED.get(kind, frozenset())
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in left_out)

@@ -56,8 +56,8 @@ def _experiment(
     default_kind = _default_kind(tasks, variants, reading)
     resolved = tuple(resolve_variant(variant, default_kind, reading) for variant in variants)
     bound = {name for variant in variants for name in variant.part.bindings}
-    only_processes = all(variant.sandbox.kind == "process" for variant in resolved)
-    rules = make_rules(tasks, bound, reading, only_processes=only_processes)
+    kinds = frozenset(variant.sandbox.kind for variant in resolved)
+    rules = make_rules(tasks, bound, kinds, reading)
     experiment = Experiment(
         name=file.name,
         description=file.description,

@@ -1,15 +1,24 @@
 """The tasks of an experiment: read, checked, chosen, resolved."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labrunner.experiment.authored import GraderPart, TaskSource
+from labrunner.experiment.authored import GraderPart, SetupPart, TaskSource
 from labrunner.experiment.authored_task import TaskRow
 from labrunner.experiment.digests import digest_task
 from labrunner.experiment.document import FieldPath
-from labrunner.experiment.model import Folder, Grader, Resources, Setup, Task, WorkspaceFile
+from labrunner.experiment.model import (
+    Folder,
+    Grader,
+    Network,
+    Resources,
+    SandboxKind,
+    Setup,
+    Task,
+    WorkspaceFile,
+)
 from labrunner.experiment.naming import Names, fill_all, fill_env, grader_names, task_names
 from labrunner.experiment.parts import host_network, resolve_grader, resolve_setup
 from labrunner.experiment.problems import Problems, validate
@@ -43,10 +52,11 @@ class WrittenTask:
 class TaskRules:
     """What holds for all tasks of an experiment: its grader, and what may be named."""
 
-    bound: frozenset[str]
-    """Names of bindings."""
-    only_processes: bool
-    """Whether every variant runs as a bare process."""
+    names: Names
+    """For what a task brings for setup, agent and grader alike."""
+    grader_names: Names
+    kinds: frozenset[SandboxKind]
+    """Of the variants' sandboxes: a task runs in all of them."""
     grader: Grader | None
     """The experiment's own; None when every task brings one of its own."""
 
@@ -76,10 +86,10 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
 
 
 def make_rules(
-    tasks: Sequence[WrittenTask], bound: Iterable[str], reading: Reading, *, only_processes: bool
+    tasks: Sequence[WrittenTask], bound: Collection[str], kinds: frozenset[SandboxKind], reading: Reading
 ) -> TaskRules:
     """Resolve the experiment's own grader, where a task needs it."""
-    rules = TaskRules(bound=frozenset(bound), only_processes=only_processes, grader=None)
+    rules = TaskRules(names=task_names(bound), grader_names=grader_names(bound), kinds=kinds, grader=None)
     if tasks and all(task.row.grader is not None for task in tasks):
         return rules
     section = Section.of(reading.file.grader, reading.document, "grader")
@@ -90,7 +100,7 @@ def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> Task:
     """Resolve one task."""
     row, spot, problems = task.row, task.spot, reading.problems
     refuse_unbuilt(row, lambda name: spot.at(name).where, problems)
-    names = task_names(rules.bound)
+    names = rules.names
     resolved = Task(
         id=row.id,
         input=row.input if "input" in row.model_fields_set else row.prompt,
@@ -150,10 +160,8 @@ def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask
 
 
 def _grader(section: Section[GraderPart], rules: TaskRules, reading: Reading) -> Grader:
-    grader = resolve_grader(section, grader_names(rules.bound), reading)
-    if rules.only_processes:
-        grader = replace(grader, network=host_network(section, reading.problems))
-    return grader
+    grader = resolve_grader(section, rules.grader_names, reading)
+    return replace(grader, network=_network(section, rules, reading))
 
 
 def _own_grader(task: WrittenTask, rules: TaskRules, reading: Reading) -> Grader:
@@ -169,9 +177,17 @@ def _own_setup(task: WrittenTask, names: Names, rules: TaskRules, reading: Readi
     base = Section.of(reading.file.setup, reading.document, "setup")
     section = base.over(task.row.setup, task.spot.at("setup"))
     setup = resolve_setup(section, names, reading.problems)
-    if rules.only_processes:
-        setup = replace(setup, network=host_network(section, reading.problems))
-    return setup
+    return replace(setup, network=_network(section, rules, reading))
+
+
+def _network(
+    section: Section[GraderPart] | Section[SetupPart], rules: TaskRules, reading: Reading
+) -> Network:
+    """Give a task's network; one that some variant's sandbox can't keep is refused."""
+    if "process" not in rules.kinds:
+        return section.part.network
+    of_process = host_network(section, reading.problems)
+    return of_process if rules.kinds == {"process"} else section.part.network
 
 
 def _workspace(row: TaskRow, spot: Spot, reading: Reading) -> Folder | None:
