@@ -84,7 +84,8 @@ def _check_rows(
     try:
         lines = rows.read(Placed(line=line, offset=0, starts=at.ends))
     except DamagedRun as error:
-        findings.report(paths.commits, str(error), line=at.committed + 1)
+        what = str(error).replace(f"{paths.root}/", "")
+        findings.report(paths.commits, what, line=at.committed + 1)
         return None
     if (found := lines.digest(line.run_id)) != line.rows_digest:
         what = (

@@ -69,7 +69,7 @@ def find_run(runs_dir: Path, text: str) -> RunPaths:
     matches = [name for name in names if text and text in name]
     if len(matches) == 1:
         return RunPaths(runs_dir / matches[0])
-    if not matches and path.is_dir():
+    if not matches and text and path.is_dir():
         return _at_path(path)
     raise InputError("RUN", _tell(runs_dir, text, matches, names))
 

@@ -1,0 +1,188 @@
+"""Going through a whole run fast: rows in large pieces, bounded by the journal's last sound line.
+
+Rules: the buffer's snapshot is taken before the journal is read, so that no finished slot falls between the
+two. The journal's end is enough to bound the other files; whether every line before it is sound is for
+`lab verify` to say. Memory does not grow with what is committed.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from labrunner.errors import DamagedRun, StoreError
+from labrunner.records.commit import NO_ROWS, CommitLine, EndOffsets, seal
+from labrunner.records.glance import SlotGlance, TimingGlance, TrialGlance
+from labrunner.records.invalidation import InvalidationRow
+from labrunner.store.buffer import Completion, snapshot
+from labrunner.store.durable import storing
+from labrunner.store.journal import decode_line, read_lines
+from labrunner.store.layout import RunPaths
+from labrunner.store.record import read_run
+from labrunner.store.rowfiles import split_lines
+
+_log: Final = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 4 * 2**20
+_TAIL_BYTES: Final = 256 * 1024
+
+Row = TypeVar("Row")
+_trials: Final = msgspec.json.Decoder(TrialGlance)
+_timings: Final = msgspec.json.Decoder(TimingGlance)
+_slots: Final = msgspec.json.Decoder(SlotGlance)
+_invalidations: Final = msgspec.json.Decoder(InvalidationRow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A run at one moment: how much is committed, where its rows end, and what waits in the buffer."""
+
+    paths: RunPaths
+    run_id: str
+    committed: int
+    ends: EndOffsets
+    waiting: Iterator[Completion]
+    """Finished and not committed, in schedule order. Can be gone through once."""
+
+    def finished(self) -> Iterator[tuple[TrialGlance, TimingGlance]]:
+        """Every finished trial with its times: the committed ones, then those that wait."""
+        trials, timings = self._committed_trials(), self._committed_timings()
+        for trial, timing in zip(trials, timings, strict=True):
+            if trial.schedule_idx != timing.schedule_idx:
+                raise DamagedRun(
+                    f"{self.paths.timings}: slot {timing.schedule_idx} stands where "
+                    f"{trial.schedule_idx} should be"
+                )
+            yield trial, timing
+        for kept in self.waiting:
+            slot = _decode_waiting(self.paths, kept)
+            yield slot.trial, slot.timing
+
+    def _committed_trials(self) -> Iterator[TrialGlance]:
+        pieces = read_pieces(self.paths.trials, self.ends.trials)
+        return _counted(self.paths.trials, _decode(self.paths.trials, _trials, pieces), self.committed)
+
+    def _committed_timings(self) -> Iterator[TimingGlance]:
+        # Timings have no offsets in the journal: line n belongs to slot n, whatever follows the last one.
+        pieces = read_pieces(self.paths.timings, None)
+        return _counted(self.paths.timings, _decode(self.paths.timings, _timings, pieces), self.committed)
+
+
+@contextmanager
+def survey(paths: RunPaths) -> Iterator[Survey]:
+    """Look at a run, live or dead."""
+    run_id = read_run(paths).run_id
+    with _open_buffer(paths) as waiting:
+        last = read_last_line(paths, run_id)
+        committed = 0 if last is None else last.schedule_idx + 1
+        yield Survey(
+            paths=paths,
+            run_id=run_id,
+            committed=committed,
+            ends=NO_ROWS if last is None else last.ends,
+            waiting=_beyond(waiting, committed),
+        )
+
+
+def read_last_line(paths: RunPaths, run_id: str) -> CommitLine | None:
+    """The journal's last sound line; None when nothing is committed."""
+    with storing("reading", paths.commits), paths.commits.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read(size - file.tell())
+    for text in reversed(split_lines(tail)):
+        line = decode_line(text)
+        if line is not None and line.run_id == run_id and line.seal == seal(line):
+            return line
+    # Nothing sound near the end: all of it has to be looked at, and damage told from an empty journal.
+    last = None
+    for placed in read_lines(paths.commits, run_id):
+        last = placed.line
+    return last
+
+
+def read_invalidations(paths: RunPaths) -> tuple[InvalidationRow, ...]:
+    """The marks on trials that are not to be used; a torn last line is passed over."""
+    try:
+        data = paths.invalidations.read_bytes()
+    except FileNotFoundError:
+        return ()
+    whole = data[: data.rfind(b"\n") + 1]
+    try:
+        return tuple(_invalidations.decode_lines(whole))
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(f"reading {paths.invalidations}: {error}") from error
+
+
+def read_pieces(path: Path, end: int | None) -> Iterator[bytes]:
+    """A file's whole lines up to an offset, or up to its last line end, in pieces of a few megabytes."""
+    with storing("reading", path), path.open("rb") as file:
+        size = file.seek(0, 2)
+        stop = size if end is None else end
+        if stop > size:
+            raise DamagedRun(f"{path}: {size} bytes, but {stop} are committed")
+        at = file.seek(0)
+        while at < stop:
+            piece = file.read(min(PIECE_BYTES, stop - at))
+            cut = piece.rfind(b"\n") + 1
+            if cut == 0:
+                return  # a line without its end: still being written
+            yield piece[:cut]
+            at = file.seek(at + cut)
+
+
+def _decode(path: Path, decoder: msgspec.json.Decoder[Row], pieces: Iterator[bytes]) -> Iterator[Row]:
+    for piece in pieces:
+        try:
+            rows = decoder.decode_lines(piece)
+        except (ValueError, RecursionError) as error:
+            raise DamagedRun(f"reading {path}: {error}; try: lab verify") from error
+        yield from rows
+
+
+def _counted(path: Path, rows: Iterator[Row], count: int) -> Iterator[Row]:
+    seen = 0
+    while seen < count:
+        row = next(rows, None)
+        if row is None:
+            raise DamagedRun(f"{path}: {seen} rows, but {count} are committed; try: lab verify")
+        yield row
+        seen += 1
+
+
+@contextmanager
+def _open_buffer(paths: RunPaths) -> Iterator[Iterator[Completion]]:
+    """A snapshot of the buffer. One that can't be opened hides no committed row."""
+    try:
+        opened = snapshot(paths.buffer)
+        waiting = opened.__enter__()
+    except StoreError as error:
+        _warn_of_buffer(error)
+        yield iter(())
+        return
+    try:
+        yield waiting
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def _beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
+    try:
+        yield from (kept for kept in waiting if kept.schedule_idx >= committed)
+    except StoreError as error:
+        _warn_of_buffer(error)
+
+
+def _warn_of_buffer(error: StoreError) -> None:
+    _log.warning("finished results that are not committed yet can't be shown: %s", error)
+
+
+def _decode_waiting(paths: RunPaths, kept: Completion) -> SlotGlance:
+    try:
+        return _slots.decode(kept.payload)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(f"reading {paths.buffer}: slot {kept.schedule_idx}: {error}") from error
