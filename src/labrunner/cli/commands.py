@@ -43,6 +43,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="[TARGET]",
             does="check sandbox, disk, secrets and storage before anything is spent",
         ),
+        "continue": Command(
+            module="labrunner.cli.continuing",
+            usage="[RUN]",
+            does="go on in place after a crash, a stop or an error",
+        ),
         "show": Command(
             module="labrunner.cli.show",
             usage="RUN [TRIAL]",
@@ -85,6 +90,7 @@ def help_page() -> str:
             *rows,
             "",
             "RUN is a path, an id, a unique part of an id, or `last`.",
+            f"What next: {DECISION}.",
             "`lab COMMAND --help` tells a command's options; each can also be set as LAB_<OPTION>.",
         ]
     )

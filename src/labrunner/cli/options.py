@@ -79,3 +79,23 @@ def _env_line(path: Path, number: int, line: str) -> tuple[str, str]:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return name.strip(), value
+
+
+def parse_threshold(text: str | None) -> bool | float | None:
+    """Read a value of `fail_on_error` by the same rules as a file's."""
+    if text is None:
+        return None
+    value = {"true": True, "false": False}.get(text) if text in {"true", "false"} else _number(text)
+    if value is None or (value is not True and value is not False and not 0 < value < float("inf")):
+        raise InputError(
+            "--fail-on-error",
+            f"expected true, false, a share (0 < x < 1) or a count (x >= 1), found {text!r}",
+        )
+    return value
+
+
+def _number(text: str) -> float | None:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return None

@@ -59,7 +59,7 @@ class RunOptions:
 
 async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check, ...]:
     """Make every check for a run of this experiment."""
-    executor = LocalExecutor(_context(experiment, options, "preflight", options.runs_dir), options.make)
+    executor = make_executor(experiment, options, "preflight", options.runs_dir)
     return await examine(experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets)
 
 
@@ -72,7 +72,6 @@ async def run_experiment(experiment: Experiment, options: RunOptions, watch: Wat
     record = make_record(experiment, options)
     schedule = Schedule.of(experiment)
     paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
-    context = _context(experiment, options, record.run_id, paths.trial_folders)
     plan = Plan(
         experiment=experiment,
         schedule=schedule,
@@ -80,17 +79,39 @@ async def run_experiment(experiment: Experiment, options: RunOptions, watch: Wat
         concurrency=concurrency_of(experiment, len(schedule)),
         grace_s=options.grace_s,
     )
-    return await carry_out(plan, paths, LocalExecutor(context, options.make), watch)
+    executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
+    return await sit_down(plan, paths, executor, watch)
 
 
-async def carry_out(plan: Plan, paths: RunPaths, executor: Executor, watch: Watch) -> RunEnd:
-    """Carry out what a run still owes."""
+async def sit_down(
+    plan: Plan,
+    paths: RunPaths,
+    executor: Executor,
+    watch: Watch,
+    *,
+    begin: Callable[[Session], None] | None = None,
+) -> RunEnd:
+    """Own a run and carry out what it still owes; `begin` may refuse before anything is done."""
     pool = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="lab-blocking")
     asyncio.get_running_loop().set_default_executor(pool)
     async with open_writer(paths) as writer:
         session = Session(plan, paths, writer, executor)
+        if begin is not None:
+            begin(session)
         with signals_stop(session.stop):
             return await session.carry_out(watch)
+
+
+def make_executor(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> Executor:
+    """The executor that carries out this experiment's attempts."""
+    context = TrialContext(
+        experiment=experiment,
+        run_id=run_id,
+        trials_dir=trials_dir.resolve(),
+        host=platform.node(),
+        secrets=options.secrets,
+    )
+    return LocalExecutor(context, options.make)
 
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:
@@ -143,13 +164,3 @@ def concurrency_of(experiment: Experiment, planned: int) -> int:
 def _host() -> Host:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Host(cpus=len(os.sched_getaffinity(0)), memory_mb=memory // 2**20)
-
-
-def _context(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> TrialContext:
-    return TrialContext(
-        experiment=experiment,
-        run_id=run_id,
-        trials_dir=trials_dir.resolve(),
-        host=platform.node(),
-        secrets=options.secrets,
-    )

@@ -107,6 +107,15 @@ class Session:
             raise _root(errors) from errors
         return await self._finish()
 
+    @property
+    def errors(self) -> int:
+        """How many trials have errors."""
+        return self._tallies.errors
+
+    def is_over_threshold(self) -> bool:
+        """Whether more trials have errors than `fail_on_error` tolerates."""
+        return self._coordinator.is_over_threshold()
+
     def _note_finished(self, rows: SlotRows) -> None:
         self._tally.add(rows.trial)
 

@@ -1,0 +1,92 @@
+"""`lab continue`: goes on with a run in place."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labrunner.cli.options import (
+    DEFAULT_RUNS,
+    Json,
+    LogDir,
+    default_grace_s,
+    make_app,
+    parse_count,
+    parse_threshold,
+    secrets_from,
+)
+from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
+from labrunner.engine.run import RunOptions
+from labrunner.errors import ExitCode
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import find_run
+from labrunner.store.record import read_run
+
+app = make_app()
+
+_Run = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="a path, an id, part of one, or `last`; default: the newest unfinished"
+    ),
+]
+_All = Annotated[bool, typer.Option("--all", help="every unfinished run here, the newest first")]
+_MaxConcurrency = Annotated[int | None, typer.Option(min=1, help="how many trials at once")]
+_FailOnError = Annotated[str | None, typer.Option("--fail-on-error", metavar="[=X]", help="a new threshold")]
+_ContinueOnFail = Annotated[bool | None, typer.Option("--continue-on-fail", help="fail only at the end")]
+_RetryOnError = Annotated[str | None, typer.Option("--retry-on-error", metavar="[=N]", help="retries")]
+_EnvFile = Annotated[
+    Path | None, typer.Option(help="a file of K=V lines (default: the one that the run began with)")
+]
+_Grace = Annotated[float | None, typer.Option(min=0, help="seconds for trials in flight when stopped")]
+
+
+@app.command(help="Go on with a run in place after a crash, a stop or an error. Committed errors stay.")
+def continue_(  # noqa: PLR0913 - the signature is the command line
+    run: _Run = None,
+    every: _All = False,
+    log_dir: LogDir = DEFAULT_RUNS,
+    max_concurrency: _MaxConcurrency = None,
+    fail_on_error: _FailOnError = None,
+    continue_on_fail: _ContinueOnFail = None,
+    retry_on_error: _RetryOnError = None,
+    env_file: _EnvFile = None,
+    grace: _Grace = None,
+    as_json: Json = False,
+) -> None:
+    """Go on with one run, or with all; nothing to do is a success."""
+    asked = PolicyChanges(
+        max_concurrency=max_concurrency,
+        fail_on_error=parse_threshold(fail_on_error),
+        continue_on_fail=continue_on_fail,
+        retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
+    )
+    chosen = [find_run(log_dir, run)] if run else find_unfinished(log_dir)
+    codes = [
+        _continue_one(paths, asked, env_file, grace, as_json=as_json)
+        for paths in (chosen if every or run else chosen[:1])
+    ]
+    if not chosen:
+        typer.echo(f"nothing to continue in {log_dir}")
+    raise typer.Exit(next((code for code in codes if code), 0))
+
+
+def _continue_one(
+    paths: RunPaths, asked: PolicyChanges, env_file: Path | None, grace: float | None, *, as_json: bool
+) -> int:
+    remembered = read_run(paths).env_file
+    file = env_file or (Path(remembered) if remembered else None)
+    options = RunOptions(
+        runs_dir=paths.root.parent,
+        secrets=secrets_from(file),
+        grace_s=default_grace_s() if grace is None else grace,
+        on_checks=tell_checks,
+    )
+    end = asyncio.run(continue_run(paths, options, asked, watch))
+    if end is None:
+        typer.echo(f"{paths.root.name}: nothing to do, it succeeded")
+        return int(ExitCode.SUCCESS)
+    tell_end(end, as_json=as_json)
+    return int(end.exit_code)

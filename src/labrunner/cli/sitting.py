@@ -1,0 +1,76 @@
+"""What people see while a run goes on, and at its end: the same for every command that carries one out."""
+
+import sys
+import time
+
+from labrunner.cli.commands import DECISION
+from labrunner.display.checks import show_failed_checks
+from labrunner.display.console import make_console
+from labrunner.display.progress import Progress, Screen, estimate_left, follow
+from labrunner.display.show import show_run
+from labrunner.engine.session import Live, RunEnd
+from labrunner.errors import ExitCode
+from labrunner.records import canonical
+from labrunner.sandbox.door import Check
+
+
+def tell_checks(checks: tuple[Check, ...]) -> None:
+    """Show what preflight found wrong, on standard error."""
+    shown = show_failed_checks(checks)
+    if shown is not None:
+        make_console(sys.stderr).print(shown)
+
+
+async def watch(live: Live) -> None:
+    """Show progress on standard error, so that standard output stays clean."""
+    sys.stderr.write(
+        f"run {live.plan.run_id}: {live.tallies.planned} trials, {live.plan.concurrency} at once\n"
+    )
+    started, before = time.monotonic(), live.writer.counts()
+    done_before = before.committed + before.buffered
+
+    def look() -> Progress:
+        counts, elapsed_s = live.writer.counts(), time.monotonic() - started
+        done = counts.committed + counts.buffered
+        return Progress(
+            planned=live.tallies.planned,
+            committed=counts.committed,
+            buffered=counts.buffered,
+            running=live.tallies.running,
+            passed=live.tallies.passed,
+            failed=live.tallies.failed,
+            errors=live.tallies.errors,
+            elapsed_s=elapsed_s,
+            eta_s=estimate_left(
+                planned=live.tallies.planned, done=done, done_before=done_before, elapsed_s=elapsed_s
+            ),
+            note=_note(live),
+        )
+
+    await follow(look, Screen.of(sys.stderr))
+
+
+def _note(live: Live) -> str:
+    if not live.stop.stopped.is_set():
+        return live.tallies.pause
+    if live.stop.hurried.is_set():
+        return "ending trials in flight"
+    return f"stopping: up to {live.plan.grace_s:g} s for trials in flight, signal again to end them now"
+
+
+def tell_end(end: RunEnd, *, as_json: bool) -> None:
+    """Say how a run ended, and what to do next."""
+    if as_json:
+        told = {"run": str(end.paths.root), "status": end.status, "summary": end.summary}
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    name = end.paths.root.name
+    hints = [
+        ("the run", str(end.paths.root)),
+        ("look again", f"lab show {name}"),
+        ("check it", f"lab verify {name}"),
+    ]
+    console = make_console()
+    console.print(show_run(state=end.status.status, status=end.status, summary=end.summary, hints=hints))
+    if end.exit_code != ExitCode.SUCCESS:
+        console.print(DECISION)

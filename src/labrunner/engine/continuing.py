@@ -1,0 +1,111 @@
+"""Going on with a run in place, after a crash, a stop or an error.
+
+Rules: only the owner of the run goes on with it; the question that it answers must not have changed, its
+policy may. What is committed stays, errors included; what was finished and buffered is committed; what
+was under way is taken up where that can be done without running an agent twice, else it is owed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from labrunner.engine.lookup import read_experiment
+from labrunner.engine.run import RunOptions, concurrency_of, make_executor, preflight, refuse_failed, sit_down
+from labrunner.engine.session import Plan, RunEnd, Session, Watch
+from labrunner.errors import InputError, InputErrors
+from labrunner.experiment.changes import changes
+from labrunner.experiment.load import load
+from labrunner.experiment.model import Experiment, Policy
+from labrunner.experiment.overrides import Overrides
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.run import RunRecord
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import list_runs
+from labrunner.store.reading import read_state
+from labrunner.store.record import read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanges:
+    """What may be decided anew when a run goes on; None leaves the run's."""
+
+    max_concurrency: int | Literal["auto"] | None = None
+    fail_on_error: bool | float | None = None
+    continue_on_fail: bool | None = None
+    retry_on_error: int | None = None
+
+
+def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
+    """Lay changes over a policy."""
+    given = {
+        name: value
+        for name in PolicyChanges.__dataclass_fields__
+        if (value := getattr(asked, name)) is not None
+    }
+    return replace(policy, **given)
+
+
+def find_unfinished(runs_dir: Path) -> list[RunPaths]:
+    """Runs that can go on, the newest first: crashed, cancelled, or ended by an error."""
+    return [run.paths for run in list_runs(runs_dir) if run.state in {"crashed", "cancelled", "error"}]
+
+
+async def continue_run(
+    paths: RunPaths, options: RunOptions, asked: PolicyChanges, watch: Watch
+) -> RunEnd | None:
+    """Go on with a run; None when there is nothing left to do."""
+    record = read_run(paths)
+    if read_state(paths) == "success":
+        return None
+    experiment = read_experiment(paths)
+    refuse_changed(experiment, record)
+    experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
+    checks = await preflight(experiment, options)
+    if options.on_checks is not None:
+        options.on_checks(checks)
+    refuse_failed(checks)
+    schedule = Schedule.of(experiment)
+    plan = Plan(
+        experiment=experiment,
+        schedule=schedule,
+        run_id=record.run_id,
+        concurrency=concurrency_of(experiment, len(schedule)),
+        grace_s=options.grace_s,
+    )
+    executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
+    return await sit_down(plan, paths, executor, watch, begin=_refuse_over_threshold(asked))
+
+
+def refuse_changed(experiment: Experiment, record: RunRecord) -> None:
+    """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
+    source = Path(experiment.source)
+    if not source.is_file():
+        raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
+    try:
+        now = load(source, msgspec.convert(record.overrides, Overrides))
+    except (InputError, InputErrors) as error:
+        raise InputError(
+            str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
+        ) from error
+    if changed := changes(experiment, now):
+        told = "; ".join(changed)
+        raise InputError(
+            str(source),
+            f"the experiment is not the one that run {record.run_id} began: {told}; "
+            f"undo that, or run what changed anew with: lab retry {record.run_id}",
+        )
+
+
+def _refuse_over_threshold(asked: PolicyChanges) -> Callable[[Session], None]:
+    def check(session: Session) -> None:
+        if session.is_over_threshold() and asked.continue_on_fail is None:
+            raise InputError(
+                "continue",
+                f"{session.errors} trials have errors, more than fail_on_error tolerates, and committed "
+                "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: lab retry",
+            )
+
+    return check

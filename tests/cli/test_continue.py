@@ -1,0 +1,84 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import LAB, environment, lab, write_experiment
+from tests.cli.test_run import AGENT_SHOUTS, KINDS, wait_for
+from tests.engine.running import committed_bytes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_run_goes_on_to_the_bytes_of_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
+    agent = (
+        'import os, time\ntime.sleep(0.3 if os.environ["AGENTLAB_TASK_ID"] == "t1" else 0)\n' + AGENT_SHOUTS
+    )
+    write_experiment(tmp_path, sandbox=kind, tasks=6, agent=agent, extra="max_concurrency: 3\n")
+    words = ("run", "--run-id", "same", "--log-dir")
+    assert lab(*words, "undisturbed", cwd=tmp_path).code == 0
+    process = subprocess.Popen(
+        [LAB, *words, "killed"], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    commits = tmp_path / "killed/same/commits.jsonl"
+    wait_for(lambda: commits.exists() and commits.stat().st_size > 0)
+    process.kill()
+    process.wait()
+
+    going_on = lab("continue", "--log-dir", "killed", cwd=tmp_path)
+
+    assert going_on.code == 0, going_on.err
+    assert committed_bytes(tmp_path / "killed/same") == committed_bytes(tmp_path / "undisturbed/same")
+    assert (tmp_path / "killed/same/crash-1.json").exists()
+    assert lab("verify", "same", "--log-dir", "killed", cwd=tmp_path).code == 0
+
+
+def test_a_finished_run_has_nothing_to_continue(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", cwd=tmp_path)
+
+    assert lab("continue", cwd=tmp_path).code == 0
+    assert "nothing to do" in lab("continue", "last", cwd=tmp_path).out
+
+
+def test_a_changed_experiment_is_refused_and_what_changed_is_named(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="raise SystemExit(75)")
+    assert lab("run", cwd=tmp_path).code == 1
+    (tmp_path / "agent" / "agent.py").write_text(AGENT_SHOUTS)
+
+    refused = lab("continue", cwd=tmp_path)
+
+    assert refused.code == 2
+    assert "agent.dir" in refused.err
+    assert "lab retry" in refused.err
+
+
+def test_after_a_tripped_threshold_a_new_one_is_needed(tmp_path: Path) -> None:
+    agent = 'import os\nif os.environ["AGENTLAB_TASK_ID"] == "t1": raise SystemExit(75)\n' + AGENT_SHOUTS
+    write_experiment(tmp_path, agent=agent)
+    assert lab("run", "--max-concurrency", "1", cwd=tmp_path).code == 1
+
+    refused = lab("continue", cwd=tmp_path)
+    going_on = lab("continue", "--fail-on-error=1", cwd=tmp_path)
+
+    assert refused.code == 2
+    assert "lab retry" in refused.err
+    assert going_on.code == 0, going_on.err
+    totals = lab("show", "last", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    assert (totals["trials"], totals["error"]) == (3, 1)
+
+
+def test_a_live_run_is_not_taken_over(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="import time; time.sleep(600)")
+    process = subprocess.Popen(
+        [LAB, "run", "--run-id", "busy"], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    status = tmp_path / ".lab/runs/busy/status.json"
+    wait_for(status.exists)
+    try:
+        refused = lab("continue", "busy", cwd=tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert refused.code == 2
+    assert str(process.pid) in refused.err
