@@ -4,15 +4,19 @@ One `Sandbox` is one attempt's. `run_agent` returns when the barrier holds: the 
 started are gone. Nothing of the grader (files, command, environment) is handed over before that.
 A phase that ends in any way of its own returns a `PhaseEnd`; a sandbox that can't do its part raises
 `SandboxFailed` (or `SetupFailed`). Cancelling a call ends every process of the attempt before it returns.
+
+Some sandboxes outlive the runner. What a crashed runner left is found as `Survivor`s, and adopted: the
+same calls then continue instead of starting.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from labrunner.experiment.model import Network, SandboxPlan
+from labrunner.sandbox.marks import Mark, RunMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,8 @@ class AttemptFolders:
     grader/     empty until the barrier                              grader: read
     logs/       setup, agent and grader output                       neither
     scratch/    HOME and TMPDIR of each phase, thrown away           the phase alone
+    ctl/        how far a container's wrapper is                     neither
+    artifacts/  what `collect` copied out of the sandbox             neither
     """
 
     root: Path
@@ -65,6 +71,16 @@ class AttemptFolders:
         """Home and temporary folders of the phases."""
         return self.root / "scratch"
 
+    @property
+    def ctl(self) -> Path:
+        """What a container's wrapper tells; only containers have one."""
+        return self.root / "ctl"
+
+    @property
+    def artifacts(self) -> Path:
+        """What was copied out of the finished sandbox."""
+        return self.root / "artifacts"
+
     def all(self) -> tuple[Path, ...]:
         """Every folder that must exist before a sandbox is opened."""
         return (
@@ -95,6 +111,27 @@ class GuestPaths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What the phases of an attempt ask of its sandbox: known, and refused, before anything is spent."""
+
+    users: tuple[str, ...] = ()
+    """Users that agent or grader are to run as."""
+    networks: tuple[Network, ...] = ()
+    """What setup, agent and grader may reach."""
+    restart: bool = False
+    """The barrier must be a new start of the sandbox: `trust: strict`."""
+    fresh_grader: bool = False
+    """The grader wants a pristine sandbox over the same workspace."""
+    collect: tuple[str, ...] = ()
+    """Paths that are copied out of the finished sandbox."""
+    system_changes: bool = True
+    """Whether somebody wants to know what the agent changed outside its folders."""
+
+
+NO_DEMANDS = Demands()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     """Everything that a sandbox must know before its first phase. Holds nothing of the grader."""
 
@@ -102,7 +139,10 @@ class SandboxSpec:
     plan: SandboxPlan
     agent_dir: Path | None
     label: str
-    """Run, trial, attempt and token, for names of control groups and containers."""
+    """Run, trial, attempt and token, for names of control groups."""
+    mark: Mark | None = None
+    """The same for machines; None in a probe, which nobody adopts."""
+    demands: Demands = NO_DEMANDS
 
 
 PhaseName = Literal["setup", "agent", "grader"]
@@ -145,6 +185,45 @@ class AgentRun:
     agent: PhaseEnd | None
     """None when setup failed and the agent was not started."""
     barrier_s: float = 0.0
+    wrapper_killed: bool = False
+    """The agent ended the sandbox's own first process: there is nothing left to grade in."""
+    system_changes: tuple[str, ...] | None = None
+    """Paths outside its folders that the agent changed; None where the sandbox can't tell."""
+    facts: Mapping[str, int | str | bool] = field(default_factory=dict)
+    """What was seen at the barrier: counts and words for people."""
+
+
+SurvivorPhase = Literal["not_begun", "setup", "agent", "barrier", "grader", "exited", "died"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivor:
+    """A sandbox of a run whose runner is gone.
+
+    not_begun   its plan never arrived whole: nothing was run, reap it
+    setup       at its setup, alive
+    agent       its agent runs
+    barrier     its agent has ended, no grader has started. May be dead: it is started again for the grader
+    grader      a grader has been started. Alive: its end is awaited. Dead: adoptable if graders may repeat
+    exited      everything has been done: to be collected
+    died        ended before its agent had: not adoptable, the slot is owed
+    """
+
+    token: str
+    trial_id: str
+    attempt: int
+    phase: SurvivorPhase
+    is_alive: bool
+    grader_tries: int = 0
+    """How often a grader has been started in it."""
+    ids: tuple[str, ...] = ()
+    """The sandbox's own names for what belongs to it."""
+
+    def is_adoptable(self, *, repeatable_grader: bool) -> bool:
+        """Whether its attempt can be brought to its end without running the agent again."""
+        if self.phase == "grader":
+            return self.is_alive or repeatable_grader
+        return self.phase in {"setup", "agent", "barrier", "exited"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,18 +260,47 @@ class Sandbox(Protocol):
         """
         ...
 
+    def fetch(self, path: str) -> AsyncIterator[bytes]:
+        """Stream a path of the finished sandbox as a tar archive; nothing at all when it is not there."""
+        ...
+
 
 class SandboxMaker(Protocol):
     """Makes sandboxes of one kind on this machine."""
+
+    @property
+    def outlives_runner(self) -> bool:
+        """Whether its sandboxes go on without us: then notes about them must be durable before they act."""
+        ...
 
     def guest_paths(self, folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
         """Where things lie as seen from inside: commands and variables are made with these."""
         ...
 
-    async def preflight(self, plan: SandboxPlan) -> tuple[Check, ...]:
+    async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
         """Prove with a real launch that sandboxes can be made here, within the plan's limits."""
         ...
 
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
         """Make a sandbox; leaving the context ends every process of it."""
+        ...
+
+    async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
+        """Find what a crashed runner of this very run left. Raises when it can't be known now."""
+        ...
+
+    def adopt(self, spec: SandboxSpec, survivor: Survivor) -> AbstractAsyncContextManager[Sandbox]:
+        """Take over a survivor; the sandbox's calls continue where it is."""
+        ...
+
+    async def reap(self, run: RunMark, keep: frozenset[str]) -> int:
+        """Remove every sandbox of this very run but those of these tokens; how many there were."""
+        ...
+
+    async def release(self, token: str, *, keep: bool) -> None:
+        """Remove what is left of an attempt whose result is durable, or keep it for a look."""
+        ...
+
+    async def close(self) -> None:
+        """Remove what was not released, and let go of everything. The last call."""
         ...

@@ -15,15 +15,18 @@ from pathlib import Path
 
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.door import (
+    NO_DEMANDS,
     AgentRun,
     AttemptFolders,
     Check,
+    Demands,
     GuestPaths,
     Phase,
     PhaseEnd,
     Sandbox,
     SandboxSpec,
 )
+from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
 
 Script = Callable[[Phase, AttemptFolders], Awaitable[PhaseEnd] | PhaseEnd]
@@ -37,7 +40,7 @@ def succeed(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
 
 
 @dataclass(slots=True, kw_only=True)
-class FakeSandbox:
+class FakeSandbox(Unfetchable):
     """One attempt's fake sandbox."""
 
     spec: SandboxSpec
@@ -70,7 +73,7 @@ class FakeSandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FakeMaker:
+class FakeMaker(Mortal):
     """Makes sandboxes that run `script` instead of commands."""
 
     script: Script = succeed
@@ -80,9 +83,9 @@ class FakeMaker:
         """Host paths: there is no inside."""
         return host_paths(folders, agent_dir)
 
-    async def preflight(self, plan: SandboxPlan) -> tuple[Check, ...]:
+    async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
         """Whatever the test wants to hear."""
-        del plan
+        del plan, demands
         return self.checks
 
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import Network, SandboxKind, SandboxPlan
 from labrunner.sandbox.bwrap import Bwrap, explain, look_at_host
-from labrunner.sandbox.door import AttemptFolders, Check, Phase, SandboxMaker, SandboxSpec
+from labrunner.sandbox.door import AttemptFolders, Check, Demands, Phase, SandboxMaker, SandboxSpec
+from labrunner.sandbox.paths import AGENTLAB
 
 PROBE = Phase(
     name="agent",
@@ -60,8 +61,8 @@ def check_bwrap(bwrap: Bwrap | None) -> tuple[Check, ...]:
     return (Check(name="bwrap", passed=False, severity="warning", message=message),)
 
 
-def check_fields(plan: SandboxPlan, kind: SandboxKind) -> tuple[Check, ...]:
-    """Refuse fields of a plan that only a container can honour."""
+def check_fields(plan: SandboxPlan, kind: SandboxKind, demands: Demands) -> tuple[Check, ...]:
+    """Refuse what only a container can honour."""
     only_docker = {
         "image": plan.image is not None,
         "build": plan.build is not None,
@@ -75,6 +76,18 @@ def check_fields(plan: SandboxPlan, kind: SandboxKind) -> tuple[Check, ...]:
             passed=False,
             message=f"the {kind} sandbox can't honour `{name}`: remove it, or use docker",
         )
-        for name, asked in only_docker.items()
+        for name, asked in (only_docker | _demanded(demands, kind)).items()
         if asked
     )
+
+
+def _demanded(demands: Demands, kind: SandboxKind) -> dict[str, bool]:
+    """Each phase in bubblewrap has processes and a read-only system of its own: strict and fresh already."""
+    is_bare = kind == "process"
+    inside = [path for path in demands.collect if path.startswith("/") and not path.startswith(AGENTLAB)]
+    return {
+        "user": bool(demands.users),
+        "trust: strict": demands.restart and is_bare,
+        "grader.where: fresh": demands.fresh_grader and is_bare,
+        "collect": bool(inside),
+    }

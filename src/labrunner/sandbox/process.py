@@ -13,9 +13,11 @@ from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.cgroup import control_groups
 from labrunner.sandbox.door import (
+    NO_DEMANDS,
     AgentRun,
     AttemptFolders,
     Check,
+    Demands,
     GuestPaths,
     Phase,
     PhaseEnd,
@@ -23,6 +25,7 @@ from labrunner.sandbox.door import (
     SandboxSpec,
 )
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
+from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
 from labrunner.sandbox.phase import Command, Finished, PhaseRunner, make_scratch, run_in_order
 
@@ -48,7 +51,7 @@ def enforcement(plan: SandboxPlan) -> Enforcement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSandbox:
+class ProcessSandbox(Unfetchable):
     """One attempt's processes."""
 
     spec: SandboxSpec
@@ -79,20 +82,20 @@ class ProcessSandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessMaker:
+class ProcessMaker(Mortal):
     """Makes sandboxes of bare processes."""
 
     def guest_paths(self, folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
         """Host paths: there is no inside."""
         return host_paths(folders, agent_dir)
 
-    async def preflight(self, plan: SandboxPlan) -> tuple[Check, ...]:
+    async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
         """Start one command, and see that every limit that was asked for can be held."""
         from labrunner.sandbox.preflight import check_fields, try_launch
 
         advice = "bare processes have no control group here"
         return (
-            *check_fields(plan, "process"),
+            *check_fields(plan, "process", demands),
             await try_launch(self, plan),
             *check_limits(plan, enforcement(plan).limits, advice),
         )

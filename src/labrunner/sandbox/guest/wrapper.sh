@@ -1,0 +1,217 @@
+#!/bin/sh
+# The first process of an attempt's container: setup, agent, barrier, grader. It needs nobody to go on.
+#
+# Told on standard input, once: a nonce, then the plan up to a line "end NONCE": how long setup and agent may
+# take, functions `setup` and `agent` that start them, `own` and `hand_back` for who owns the files.
+# Tells in files below /agentlab/ctl, renamed into place; lines on standard output are hints to look there.
+#   phase          setup, gate, agent: for information only, an agent that shares our user can forge it
+#   phase-NONCE    barrier, grader, graded: a name that only this shell knows until the agent is gone
+# The grader's command appears in /agentlab/grader/.command behind the barrier; its first line is "# BELL".
+# "ring BELL" on standard input starts it; whatever else is found there, an agent may have left: ignored.
+#
+# Exit: 0 graded, 80 setup failed, 82 grader failed, 83 grader timed out, 84 no score, 85 bad plan or
+# missing tool, 86 nobody came back, 87 at the barrier, to be started again for the grader.
+
+expiry=$1
+lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs
+command=$lab/grader/.command score=$lab/out/benchmark_score.json prediction=$lab/out/benchmark_prediction.json
+page=phase facts='' gate='' restart='' setup_s='' agent_s=''
+newline='
+'
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+umask 022
+
+note() {
+    facts="$facts$1$newline"
+}
+
+say() {
+    read -r up _ </proc/uptime
+    printf 'phase=%s\nat=%s\n%s' "$1" "$up" "$facts" >"$ctl/$page.new" && mv -f "$ctl/$page.new" "$ctl/$page"
+    printf '%s\n' "$1"
+}
+
+# End every process but this one. Its status proves nothing: the runner looks from outside.
+hush() {
+    kill -9 -1 2>/dev/null
+    wait
+    trap - TERM
+}
+
+# From here to the next hush, leave when nobody comes back. Only in this time does a signal end us.
+expire() {
+    trap 'exit 86' TERM
+    (trap - TERM && sleep "$expiry" && kill -TERM 1) </dev/null >/dev/null 2>&1 &
+}
+
+# How many processes the kernel has killed here for memory; empty when it does not tell.
+count_ooms() {
+    ooms=''
+    for events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+        [ -r "$events" ] || continue
+        while read -r key value; do
+            [ "$key" = oom_kill ] && ooms=$value
+        done <"$events"
+    done
+}
+
+# Remove what somebody may have planted. A test first: it costs nothing, a process does.
+clear_away() {
+    for path in "$@"; do
+        if [ -e "$path" ] || [ -L "$path" ]; then rm -rf "$path"; fi
+    done
+}
+
+# Replace this shell by a command, as a user that stands in the image's own list or as a number.
+# become USER COMMAND...
+become() {
+    user=$1
+    shift
+    [ -z "$user" ] && exec "$@"
+    find_user "$user"
+    [ -n "$uid" ] || { echo "there is no user $user in this image" >&2 && exit 126; }
+    [ "$uid:$gid" = 0:0 ] && exec "$@"
+    groups=--clear-groups
+    [ -n "$name" ] && groups=--init-groups
+    if setpriv --reuid "$uid" --regid "$gid" $groups true 2>/dev/null; then
+        exec setpriv --reuid "$uid" --regid "$gid" $groups -- "$@"
+    elif command -v setuidgid >/dev/null && [ -n "$name" ]; then
+        exec setuidgid "$name" "$@"
+    elif command -v su >/dev/null && [ -n "$name" ]; then
+        keep_home=$HOME keep_path=$PATH
+        export keep_home keep_path
+        # shellcheck disable=SC2016 # expanded by the shell that su starts
+        exec su -p -s /bin/sh -c 'HOME=$keep_home PATH=$keep_path; unset keep_home keep_path; exec "$@"' -- "$name" sh "$@"
+    fi
+    echo "this image has none of setpriv, setuidgid, su to become $user with" >&2
+    exit 126
+}
+
+# find_user NAME[:GROUP] | UID[:GID]: sets uid, gid, name; uid is empty when there is none
+find_user() {
+    uid='' gid='' name=''
+    wanted=${1%%:*}
+    while IFS=: read -r login _ number group _; do
+        if [ "$login" = "$wanted" ] || [ "$number" = "$wanted" ]; then
+            name=$login uid=$number gid=$group
+            break
+        fi
+    done </etc/passwd
+    case $wanted in *[!0-9]*) ;; *) uid=$wanted gid=${gid:-$wanted} ;; esac
+    case $1 in *:*) find_group "${1#*:}" ;; esac
+}
+
+find_group() {
+    case $1 in
+        *[!0-9]*) while IFS=: read -r group _ number _; do [ "$group" = "$1" ] && gid=$number; done </etc/group ;;
+        *) gid=$1 ;;
+    esac
+}
+
+# give USER PATH...: let a user own what lies there
+give() {
+    find_user "$1"
+    shift
+    [ -n "$uid" ] && chown -hR "$uid:$gid" "$@"
+}
+
+# run NAME SECONDS INPUT: start the function of that name, wait for its end or its time, end all it started
+run() {
+    read -r began _ </proc/uptime
+    (
+        echo 1000 >/proc/self/oom_score_adj
+        "$1"
+    ) <"$3" >>"$logs/$1.stdout" 2>>"$logs/$1.stderr" &
+    child=$!
+    (sleep "$2" && : >"$ctl/late-$nonce" && kill -9 "$child") </dev/null >/dev/null 2>&1 &
+    wait "$child"
+    status=$?
+    read -r ended _ </proc/uptime
+    hush
+    late=''
+    [ -e "$ctl/late-$nonce" ] && rm -f "$ctl/late-$nonce" && late=1
+    count_ooms
+    note "$1=$status"
+    note "$1_late=$late"
+    note "$1_ooms=$ooms"
+    note "$1_began=$began"
+    note "$1_ended=$ended"
+}
+
+for tool in sleep mv rm chown; do
+    command -v "$tool" >/dev/null || { echo "this image lacks the tool: $tool" >&2 && exit 85; }
+done
+
+expire
+IFS= read -r nonce || exit 85
+plan=''
+while IFS= read -r line; do
+    [ "$line" = "end $nonce" ] && break
+    plan="$plan$line$newline"
+done
+[ "$line" = "end $nonce" ] || exit 85
+eval "$plan"
+unset plan
+hush
+count_ooms
+note "ooms=$ooms"
+
+if [ -n "$setup_s" ]; then
+    say setup
+    own
+    run setup "$setup_s" /dev/null
+    if [ "$status$late" != 0 ]; then
+        page=phase-$nonce
+        hand_back
+        say failed
+        exit 80
+    fi
+fi
+if [ -n "$gate" ]; then
+    say gate
+    expire
+    line=''
+    while [ "$line" != "go $nonce" ]; do IFS= read -r line || exit 86; done
+    hush
+fi
+if [ -n "$agent_s" ]; then
+    say agent
+    own
+    run agent "$agent_s" "$agent_input"
+fi
+page=phase-$nonce
+hand_back
+say barrier
+[ -n "$restart" ] && exit 87
+
+while :; do
+    expire
+    bell=''
+    while [ -z "$bell" ] || [ "$line" != "ring $bell" ]; do
+        IFS= read -r line || exit 86
+        [ -f "$command" ] && read -r _ bell <"$command"
+    done
+    secrets=''
+    while IFS= read -r line && [ "$line" != "end $bell" ]; do
+        secrets="$secrets$line$newline"
+    done
+    hush
+    # shellcheck source=/dev/null # written by the runner, behind the barrier
+    . "$command"
+    eval "$secrets"
+    note "try=$number"
+    say grader
+    clear_away "$prediction" "$score"
+    [ "$number" = 1 ] && clear_away "$logs/grader.stdout" "$logs/grader.stderr"
+    own
+    run grader "$grader_s" /dev/null
+    if [ -n "$late" ]; then code=83
+    elif [ "$status" != 0 ]; then code=82
+    elif [ ! -f "$score" ] || [ -L "$score" ]; then code=84
+    else code=0; fi
+    hand_back
+    note "code=$code"
+    say graded
+    [ "$code" = 0 ] && exit 0
+    [ -z "$more" ] && exit "$code"
+done

@@ -1,0 +1,60 @@
+"""Whose a sandbox is: the marks by which a runner knows its own again after a crash.
+
+A run is known by its very directory (device and inode), not by its name: neither a copy of a run nor
+another user's run of the same name is ever taken for it.
+"""
+
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMark:
+    """One run's directory on one machine."""
+
+    root: Path
+    run_id: str
+    machine: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, root: Path, run_id: str) -> "RunMark":
+        """Mark the run whose directory this is."""
+        found = root.stat()
+        return cls(root=root, run_id=run_id, machine=machine_id(), device=found.st_dev, inode=found.st_ino)
+
+    @property
+    def place(self) -> str:
+        """The directory, in one word."""
+        return f"{self.machine}:{self.device}:{self.inode}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One dispatch of one attempt of a run."""
+
+    run: RunMark
+    trial_id: str
+    attempt: int
+    token: str
+
+
+@cache
+def machine_id() -> str:
+    """A name of this machine that stays: an engine may serve several."""
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip()[:12] or platform.node()
+    except OSError:
+        return platform.node()
+
+
+@cache
+def boot_id() -> str:
+    """A name of this boot of the machine; empty where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
