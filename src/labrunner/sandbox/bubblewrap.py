@@ -22,9 +22,11 @@ from labrunner.sandbox.bwrap import Bwrap, explain, find_bwrap, look_at_host
 from labrunner.sandbox.bwrap import works_here as works_here
 from labrunner.sandbox.cgroup import control_groups
 from labrunner.sandbox.door import (
+    NO_DEMANDS,
     AgentRun,
     AttemptFolders,
     Check,
+    Demands,
     GuestPaths,
     Phase,
     PhaseEnd,
@@ -32,13 +34,16 @@ from labrunner.sandbox.door import (
     SandboxSpec,
 )
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
+from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
 from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_scratch, run_in_order
+from labrunner.sandbox.seccomp import make_filter
 from labrunner.sandbox.view import UID, guest_python, host_view, network_mounts
 
 OWN_PROCESSES = 3
 """Keeper, bwrap outside, bwrap's init inside."""
 ARGS_FD, STATUS_FD, GATE_FD, FIRST_FILE_FD = 3, 4, 5, 6
+"""Descriptors of bwrap. The files are those of the view; after them comes the filter of system calls."""
 
 
 def enforcement(plan: SandboxPlan) -> Enforcement:
@@ -57,6 +62,8 @@ def common_args(bwrap: Bwrap, plan: SandboxPlan) -> Iterator[str]:
     yield from view.mounts
     for number, (path, _) in enumerate(view.files):
         yield from ("--perms", "0444", "--file", str(FIRST_FILE_FD + number), path)
+    if make_filter() is not None:
+        yield from ("--seccomp", str(FIRST_FILE_FD + len(view.files)))
     yield from ("--dev", "/dev")
     yield from (
         "--perms",
@@ -85,6 +92,7 @@ def phase_args(spec: SandboxSpec, phase: Phase, scratch: Scratch) -> Iterator[st
         if spec.agent_dir is not None:
             yield from ("--ro-bind", str(spec.agent_dir), f"{AGENTLAB}/agent")
     yield from ("--bind", str(scratch.home), HOME, "--bind", str(scratch.tmp), TMP)
+    yield from host_view().interpreter
     if phase.network.mode == "full":
         yield from ("--share-net", *network_mounts())
     yield from ("--remount-ro", "/", "--chdir", f"{AGENTLAB}/workspace")
@@ -143,7 +151,7 @@ def open_files(files: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BubblewrapSandbox:
+class BubblewrapSandbox(Unfetchable):
     """One attempt's namespaces, one after another."""
 
     spec: SandboxSpec
@@ -204,7 +212,7 @@ def read_tail(path: Path) -> str:
         return f"(its log can't be read: {error})"
 
 
-class BubblewrapMaker:
+class BubblewrapMaker(Mortal):
     """Makes sandboxes of namespaces."""
 
     def __init__(self) -> None:
@@ -217,12 +225,12 @@ class BubblewrapMaker:
         del folders, agent_dir
         return guest_paths(guest_python())
 
-    async def preflight(self, plan: SandboxPlan) -> tuple[Check, ...]:
+    async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
         """Launch one sandbox for real, and see that every limit that was asked for can be held."""
         from labrunner.sandbox.preflight import check_bwrap, check_fields, try_launch
 
         return (
-            *check_fields(plan, "bubblewrap"),
+            *check_fields(plan, "bubblewrap", demands),
             *check_bwrap(find_bwrap()),
             await try_launch(self, plan),
             *check_limits(
@@ -255,9 +263,10 @@ class BubblewrapMaker:
         return self._common[plan.memory_mb]
 
     def _open_view(self) -> tuple[int, ...]:
-        """Hold the files of the view in memory, for as long as this process lives."""
+        """Hold the files of the view, and the filter, in memory for as long as this process lives."""
         if self._files is None:
-            self._files = tuple(hold_in_memory(content) for _, content in host_view().files)
+            contents = [*(content for _, content in host_view().files), make_filter()]
+            self._files = tuple(hold_in_memory(content) for content in contents if content is not None)
         return self._files
 
 

@@ -10,6 +10,7 @@ processor. Whether memory ran out is told by the kernel's own count of kills, ne
 import itertools
 import os
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ from typing import Literal
 Controller = Literal["memory", "pids", "cpu"]
 CONTROLLERS: tuple[Controller, ...] = ("memory", "pids", "cpu")
 CPU_PERIOD_US = 100_000
+STALE_AFTER_S = 60.0
+"""Younger ones may be another runner's, whose pid can't be seen from here."""
 _numbers = itertools.count()
 
 
@@ -216,8 +219,20 @@ def control_groups() -> ControlGroups | None:
     found = find(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
     if found is None:
         return None
+    for folder in set(found.parents.values()):
+        sweep(Path(folder))
     working = {controller: folder for controller, folder in found.parents.items() if _try(found, controller)}
     return ControlGroups(version=found.version, parents=working, own=found.own) if working else None
+
+
+def sweep(parent: Path) -> None:
+    """Remove groups of runners that were killed before anybody entered them; only empty ones can go."""
+    for folder in parent.glob("labrunner-*"):
+        owner = folder.name.split("-")[1]
+        with suppress(OSError):
+            is_old = time.time() - folder.stat().st_mtime > STALE_AFTER_S
+            if is_old and not Path("/proc", owner).exists():
+                folder.rmdir()
 
 
 def _try(groups: ControlGroups, controller: Controller) -> bool:

@@ -49,6 +49,8 @@ class View:
     """Arguments of bwrap."""
     files: tuple[tuple[str, bytes], ...]
     """Files copied in: guest path and content."""
+    interpreter: tuple[str, ...]
+    """Arguments of bwrap that come after those for `/tmp` and the home: it may lie below either."""
 
 
 @cache
@@ -57,10 +59,10 @@ def host_view() -> View:
     mounts = (
         *system_mounts(),
         *etc_mounts(),
-        *interpreter_mounts(sys.prefix, sys.base_prefix),
         *proc_mounts(is_root=os.geteuid() == 0),
     )
-    return View(mounts=mounts, files=tuple(etc_files()))
+    interpreter = tuple(interpreter_mounts(sys.prefix, sys.base_prefix))
+    return View(mounts=mounts, files=tuple(etc_files()), interpreter=interpreter)
 
 
 def network_mounts() -> Iterator[str]:
