@@ -1,7 +1,8 @@
-"""`scripts/bench [NAME...]`: runs benches, prints what they found with the ratio last, and keeps a line of it."""
+"""`scripts/bench [NAME...]`: runs benches, prints what each found with its ratio last, keeps a line of it."""
 
 import argparse
 import sys
+from pathlib import Path
 
 from bench import figures, page
 from bench.catalogue import NAMES, Bench, find
@@ -12,6 +13,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="fill docs/performance.md from the results")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--results", type=Path, default=figures.RESULTS, help="where results are kept")
     parser.add_argument("--rounds", type=int, help="rounds of each bench (default: its own, at least 3)")
     for size in sorted({size for name in NAMES for size in find(name).sizes}):
         parser.add_argument(f"--{size}", type=int, help="a size, for the benches that have it")
@@ -20,13 +22,13 @@ def main(argv: list[str]) -> int:
     benches = [find(name) for name in names]
     if not benches and not options.write_docs:
         benches = [find(name) for name in NAMES]
-    met = [run(bench, given, argv) for bench in benches]
+    met = [_run(bench, given, options.results) for bench in benches]
     if options.write_docs:
-        page.fill()
+        page.fill(results=options.results)
     return 1 if options.strict and not all(met) else 0
 
 
-def run(bench: Bench, given: dict[str, int], argv: list[str]) -> bool:
+def _run(bench: Bench, given: dict[str, int], results: Path) -> bool:
     """Run one bench, print and keep what it found; tell whether it is within its bars."""
     sizes = {name: given.get(name, value) for name, value in bench.sizes.items()}
     rounds = given.get("rounds", bench.rounds)
@@ -35,7 +37,6 @@ def run(bench: Bench, given: dict[str, int], argv: list[str]) -> bool:
     found = bench.measure(sizes, rounds)
     result = figures.Result(
         bench=bench.name,
-        command=" ".join(["scripts/bench", *argv]),
         measured_at=figures.now(),
         sizes=sizes,
         rounds=rounds,
@@ -43,7 +44,7 @@ def run(bench: Bench, given: dict[str, int], argv: list[str]) -> bool:
         samples={name: [round(value, 4) for value in values] for name, values in found.samples.items()},
         host=figures.look_at_host(),
     )
-    figures.keep(result)
+    figures.keep(result, results)
     width = max(len(figure.name) for figure in result.figures)
     for figure in result.figures:
         print(f"  {figure.name:<{width}}  {figures.show(figure)}")

@@ -10,7 +10,7 @@ folder, the summary.
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,25 +44,34 @@ _FILES: Final = {
     "trial_record_v1": "trials",
     "trial_timing_v1": "timings",
 }
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def make_run(folder: Path, sizes: Sizes) -> tuple[Experiment, RunPaths]:
+    """Make an experiment and the directory of a run of it."""
+    experiment = _experiment(folder, sizes)
+    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
+    schedule = Schedule.of(experiment)
+    record = make_record(experiment, options)
+    return experiment, create_run(
+        options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment)
+    )
 
 
 def prepare_ours(folder: Path, sizes: Sizes) -> Work:
     """Make a run; the work is to carry it out."""
-    experiment = _experiment(folder, sizes)
-    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
-    record = make_record(experiment, options)
-    schedule = Schedule.of(experiment)
-    paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
+    experiment, paths = make_run(folder, sizes)
 
     def work() -> None:
-        committed = asyncio.run(coordinate(experiment, paths))
-        assert committed == len(schedule), f"{committed} of {len(schedule)} committed"
+        asyncio.run(coordinate(experiment, paths, lambda _: None))
 
     return work
 
 
-async def coordinate(experiment: Experiment, paths: RunPaths) -> int:
-    """Carry out a run on the idle executor; tell how much was committed."""
+async def coordinate(
+    experiment: Experiment, paths: RunPaths, on_finished: Callable[[SlotRows], None]
+) -> None:
+    """Carry out a run on the idle executor."""
     schedule = Schedule.of(experiment)
     async with open_writer(paths) as writer:
         job = Job(
@@ -72,12 +81,14 @@ async def coordinate(experiment: Experiment, paths: RunPaths) -> int:
             concurrency=int(experiment.policy.max_concurrency),
             grace_s=5.0,
             stop=StopRequest(),
-            on_finished=lambda rows: None,
+            on_finished=on_finished,
             free_gb=free_gb_at(paths.root),
+            is_done=writer.is_finished,
         )
         await Coordinator(job, IdleExecutor(), writer, Tallies(planned=len(schedule))).run()
         await writer.settle()
-        return writer.counts().committed
+        committed = writer.counts().committed
+    assert committed == len(schedule), f"{committed} of {len(schedule)} committed"
 
 
 def prepare_bare(folder: Path, sizes: Sizes) -> Work:
@@ -96,29 +107,33 @@ def prepare_bare(folder: Path, sizes: Sizes) -> Work:
 
 def append_rows(folder: Path, slots: Sequence[SlotRows]) -> None:
     """Encode, validate, hash and append rows; sync every file once for every group of slots."""
-    names = (*_FILES.values(), "commits")
     how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    files = {name: os.open(folder / f"{name}.jsonl", how) for name in names}
-    validators = {kind: schema.load(kind) for kind in _FILES}
-    encode, chain = msgspec.json.Encoder(order="sorted").encode, ""
+    files = {name: os.open(folder / f"{name}.jsonl", how) for name in (*_FILES.values(), "commits")}
+    chain = ""
     for start in range(0, len(slots), GROUP):
-        lines: dict[str, list[bytes]] = {name: [] for name in names}
+        lines: dict[str, list[bytes]] = {name: [] for name in files}
         for slot in slots[start : start + GROUP]:
-            state = hashlib.sha256(chain.encode())
-            for kind, row in _kinds(slot):
-                line = encode(row)
-                if not validators[kind].is_valid(msgspec.json.decode(line)):
-                    raise ValueError(f"not a {kind}: {line!r}")
-                state.update(line)
-                lines[_FILES[kind]].append(line + b"\n")
-            chain = state.hexdigest()
-            lines["commits"].append(encode({"idx": slot.schedule_idx, "chain": chain}) + b"\n")
-        for name in names:
+            chain = add_lines(lines, slot, chain)
+        for name, fd in files.items():
             if lines[name]:
-                os.write(files[name], b"".join(lines[name]))
-                os.fdatasync(files[name])
+                os.write(fd, b"".join(lines[name]))
+                os.fdatasync(fd)
     for fd in files.values():
         os.close(fd)
+
+
+def add_lines(lines: dict[str, list[bytes]], slot: SlotRows, chain: str) -> str:
+    """Encode, validate and hash the rows of a slot; return the hash."""
+    state = hashlib.sha256(chain.encode())
+    for kind, row in _kinds(slot):
+        line = _encode(row)
+        if not schema.load(kind).is_valid(msgspec.json.decode(line)):
+            raise ValueError(f"not a {kind}: {line!r}")
+        state.update(line)
+        lines[_FILES[kind]].append(line + b"\n")
+    chain = state.hexdigest()
+    lines["commits"].append(_encode({"idx": slot.schedule_idx, "chain": chain}) + b"\n")
+    return chain
 
 
 def measure(sizes: Sizes, rounds: int) -> Found:
@@ -137,9 +152,7 @@ def measure(sizes: Sizes, rounds: int) -> Found:
 
 def _experiment(folder: Path, sizes: Sizes) -> Experiment:
     tasks, replications = split_trials(sizes["trials"])
-    shape = Shape(
-        tasks=tasks, replications=replications, concurrency=sizes["concurrency"], sandbox="process"
-    )
+    shape = Shape(tasks=tasks, replications=replications, concurrency=sizes["concurrency"], sandbox="process")
     return make_experiment(folder / "experiment", shape)
 
 

@@ -47,7 +47,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a bench: a line of `bench/results/<name>.jsonl`."""
 
     bench: str
-    command: str
     measured_at: str
     sizes: dict[str, int]
     rounds: int

@@ -1,0 +1,54 @@
+"""Each bench runs with tiny sizes and prints its ratio last. Nothing here is timed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.catalogue import NAMES, find
+from bench.figures import Result
+from labrunner.sandbox.bwrap import works_here
+
+REPOSITORY = Path(__file__).parent.parent.parent
+TINY = {
+    "engine": {"trials": 20, "concurrency": 4},
+    "files": {"trials": 3, "concurrency": 2},
+    "bubblewrap": {"trials": 2, "concurrency": 2},
+    "memory": {"trials": 20, "concurrency": 4},
+    "start": {"starts": 1},
+}
+
+
+def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
+    # A process of its own: benches adopt and reap every process that is left behind.
+    argv = [sys.executable, "-m", "bench", *words]
+    return subprocess.run(argv, capture_output=True, text=True, cwd=REPOSITORY)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_bench_prints_its_ratio_last_and_keeps_a_line(name: str, tmp_path: Path) -> None:
+    if name == "bubblewrap" and not works_here()[0]:
+        pytest.skip(works_here()[1])
+    sizes = [word for size, value in TINY[name].items() for word in (f"--{size}", str(value))]
+    done = run_bench(name, *sizes, "--rounds", "1", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.strip().splitlines()
+    kept = msgspec.json.decode((tmp_path / f"{name}.jsonl").read_bytes(), type=Result)
+    assert last.split()[0] == "ratio"
+    assert kept.figures[-1].name == "ratio"
+    assert kept.figures[-1].value > 0
+    assert kept.sizes == TINY[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bench_takes_at_least_three_rounds_unless_told_otherwise(name: str) -> None:
+    assert find(name).name == name
+    assert find(name).rounds >= 3
+
+
+def test_an_unknown_bench_is_refused_with_the_names_of_those_that_exist() -> None:
+    answer = run_bench("engin")
+    assert answer.returncode == 1
+    assert "there is no bench 'engin'; there are: engine, files" in answer.stderr
