@@ -186,6 +186,10 @@ BROKEN: dict[str, tuple[str, str]] = {
         f"name: x\n{TASKS}{GRADER}agent: {{command: [ls, $grader_dir]}}\n",
         "experiment.yaml:4: agent.command: $grader_dir is hidden: the grader's files are not there before the agent has ended",
     ),
+    "the grader's folder named in a variable of an agent with a folder": (
+        f"name: x\n{TASKS}{GRADER}agent: {{command: x, dir: ., env: {{A: $grader_dir}}}}\n",
+        "experiment.yaml:4: agent.env.A: $grader_dir is hidden: the grader's files are not there before the agent has ended",
+    ),
     "the agent's folder without one": (
         f"name: x\n{TASKS}{GRADER}agent: {{command: [$agent_dir/run]}}\n",
         "experiment.yaml:4: agent.command: $agent_dir is used, but agent.dir names no folder",
@@ -430,11 +434,12 @@ def test_a_broken_experiment_file_is_refused_with_the_message_a_person_needs(
 
 
 def test_all_problems_are_told_in_one_go_in_the_order_of_their_lines(bench: Bench) -> None:
-    said = bench.complaint("name: x\nreplications: 0\nagent: {timeout_s: -1}\ntasks: []\norder: x\n")
+    blank = "\n" * 9
+    said = bench.complaint(f"order: x\nname: x\nseed: -1\n{blank}agent: {{timeout_s: -1}}\ntasks: []\n")
     assert [line.split(": ")[:2] for line in said.splitlines()] == [
-        ["experiment.yaml:2", "replications"],
-        ["experiment.yaml:3", "agent.timeout_s"],
-        ["experiment.yaml:5", "order"],
+        ["experiment.yaml:1", "order"],
+        ["experiment.yaml:3", "seed"],
+        ["experiment.yaml:13", "agent.timeout_s"],
     ]
 
 

@@ -67,6 +67,12 @@ def test_messages_name_the_file_that_a_field_stands_in(bench: Bench) -> None:
     ]
 
 
+def test_a_merged_map_stands_where_it_was_written_last(bench: Bench) -> None:
+    bases(bench).write(shared__base_yaml=BASE.replace("command: [run, a, b], ", ""))
+    said = bench.complaint("extends: shared/base.yaml\nname: own\nagent: {timeout_s: 5}\n")
+    assert said.startswith("experiment.yaml:3: agent.command: is missing")
+
+
 def test_a_list_over_a_map_leaves_no_trace_of_the_map(bench: Bench) -> None:
     bases(bench).write(shared__base_yaml=BASE.replace("tasks.jsonl", "{file: tasks.jsonl, limit: 1}"))
     said = bench.complaint("extends: shared/base.yaml\ntasks:\n  - {id: q, inptu: 1}\n")

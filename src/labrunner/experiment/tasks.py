@@ -19,7 +19,7 @@ from labrunner.experiment.model import (
     Task,
     WorkspaceFile,
 )
-from labrunner.experiment.naming import Names, fill_all, fill_env, grader_names, task_names
+from labrunner.experiment.naming import Names, fill_all, fill_env, fill_path, grader_names, task_names
 from labrunner.experiment.parts import host_network, resolve_grader, resolve_setup
 from labrunner.experiment.problems import Problems, validate
 from labrunner.experiment.reading import Reading
@@ -108,7 +108,7 @@ def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> Task:
         target=row.target,
         has_target=row.has_target,
         solution=_solution(row, names, spot.at("solution"), reading),
-        image=row.image,
+        image=None if row.image is None else fill_path(row.image, {}, spot.at("image"), problems),
         workdir=row.workdir,
         workspace=_workspace(row, spot.at("workspace"), reading),
         files=_files(row, spot.at("files"), reading),
