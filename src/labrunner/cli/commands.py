@@ -48,6 +48,12 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="[RUN]",
             does="go on in place after a crash, a stop or an error",
         ),
+        "retry": Command(
+            module="labrunner.cli.retry",
+            usage="RUN...",
+            does="a new run that takes over what was good and runs the rest",
+            aliases=("eval-retry",),
+        ),
         "show": Command(
             module="labrunner.cli.show",
             usage="RUN [TRIAL]",

@@ -3,11 +3,10 @@
 import asyncio
 import sys
 
-from labrunner.cli.options import secrets_from
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.checks import show_checks
 from labrunner.display.console import make_console
-from labrunner.engine.run import RunOptions, preflight
+from labrunner.engine.run import preflight
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
@@ -15,7 +14,7 @@ from labrunner.sandbox.door import Check
 
 def doctor(call: Call) -> int:
     """Make every check for each target; bad input when one that matters did not pass."""
-    options = RunOptions(runs_dir=call.log_dir, secrets=secrets_from(call.env_file))
+    options = call.options()
     checks = [
         check for experiment in call.experiments() for check in asyncio.run(preflight(experiment, options))
     ]

@@ -3,14 +3,11 @@
 import asyncio
 import sys
 
-import msgspec
-
 from labrunner.cli import plan
 from labrunner.cli.commands import COMMANDS
-from labrunner.cli.options import secrets_from
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
-from labrunner.engine.run import RunOptions, run_experiment
+from labrunner.engine.run import run_experiment
 from labrunner.errors import ExitCode
 from labrunner.experiment.model import Experiment
 
@@ -28,16 +25,7 @@ def run(call: Call) -> int:
 
 def _run_one(experiment: Experiment, call: Call) -> int:
     _warn_of_first_error(experiment)
-    options = RunOptions(
-        runs_dir=call.log_dir,
-        secrets=secrets_from(call.env_file),
-        run_id=call.run_id,
-        grace_s=call.grace_s,
-        env_file=call.env_file,
-        overrides=msgspec.to_builtins(call.overrides),
-        on_checks=tell_checks,
-    )
-    end = asyncio.run(run_experiment(experiment, options, watch))
+    end = asyncio.run(run_experiment(experiment, call.options(tell_checks), watch))
     tell_end(end, as_json=call.as_json)
     return int(end.exit_code)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from labrunner.cli.options import (
@@ -18,17 +19,24 @@ from labrunner.cli.options import (
     make_app,
     pairs,
     parse_count,
+    secrets_from,
 )
+from labrunner.engine.run import RunOptions
 from labrunner.errors import InputError
 from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
+from labrunner.sandbox.door import Check
 
 DEFAULT_TARGET: Final = Path("experiment.yaml")
 
 _Targets = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[TARGET]...", help="experiment files (default: ./experiment.yaml)"),
+]
+_Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="RUN", help="paths, ids, unique parts of ids, or `last` (the default)"),
 ]
 _Sandbox = Annotated[str | None, typer.Option(help="bubblewrap or process, instead of the experiment's")]
 _MaxConcurrency = Annotated[str | None, typer.Option(help="how many trials at once, or `auto`")]
@@ -83,6 +91,18 @@ class Call:
     as_json: bool
     dry_run: bool
 
+    def options(self, on_checks: Callable[[tuple[Check, ...]], None] | None = None) -> RunOptions:
+        """How runs are carried out."""
+        return RunOptions(
+            runs_dir=self.log_dir,
+            secrets=secrets_from(self.env_file),
+            run_id=self.run_id,
+            grace_s=self.grace_s,
+            env_file=self.env_file,
+            overrides=msgspec.to_builtins(self.overrides),
+            on_checks=on_checks,
+        )
+
     def experiments(self) -> tuple[Experiment, ...]:
         """Load every target before anything is done with the first."""
         if self.run_id is not None and len(self.targets) > 1:
@@ -90,13 +110,14 @@ class Call:
         return tuple(load(target, self.overrides) for target in self.targets)
 
 
-def make_target_app(act: Callable[[Call], int], does: str) -> typer.Typer:
-    """Make a command that takes experiments; `act` returns the exit code."""
+def make_target_app(act: Callable[[Call], int], does: str, *, takes_runs: bool = False) -> typer.Typer:
+    """Make a command that takes experiments, or runs; `act` returns the exit code."""
     app = make_app()
+    targets_type = _Runs if takes_runs else _Targets
 
     @app.command(help=does)
     def command(  # noqa: PLR0913 - the signature is the command line
-        targets: _Targets = None,
+        targets: targets_type = None,  # type: ignore[valid-type]  # chosen above
         sandbox: _Sandbox = None,
         max_concurrency: _MaxConcurrency = None,
         replications: _Replications = None,
@@ -133,7 +154,7 @@ def make_target_app(act: Callable[[Call], int], does: str) -> typer.Typer:
             keep_workspace=keep_workspace,
         )
         call = Call(
-            targets=tuple(targets or [DEFAULT_TARGET]),
+            targets=tuple(targets or [Path("last") if takes_runs else DEFAULT_TARGET]),
             overrides=overrides,
             log_dir=log_dir,
             run_id=run_id,

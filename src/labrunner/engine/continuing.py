@@ -13,14 +13,21 @@ from typing import Literal
 import msgspec
 
 from labrunner.engine.lookup import read_experiment
-from labrunner.engine.run import RunOptions, concurrency_of, make_executor, preflight, refuse_failed, sit_down
-from labrunner.engine.session import Plan, RunEnd, Session, Watch
+from labrunner.engine.reuse import open_sources, plan_reuse
+from labrunner.engine.run import (
+    RunOptions,
+    make_executor,
+    make_plan,
+    preflight,
+    refuse_failed,
+    sit_down,
+)
+from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.changes import changes
 from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment, Policy
 from labrunner.experiment.overrides import Overrides
-from labrunner.experiment.schedule import Schedule
 from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import list_runs
@@ -67,16 +74,17 @@ async def continue_run(
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
-    schedule = Schedule.of(experiment)
-    plan = Plan(
-        experiment=experiment,
-        schedule=schedule,
-        run_id=record.run_id,
-        concurrency=concurrency_of(experiment, len(schedule)),
-        grace_s=options.grace_s,
-    )
+    reuse = plan_reuse(experiment, open_sources(find_sources(record, paths))) if record.retry_of else None
+    plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
     return await sit_down(plan, paths, executor, watch, begin=_refuse_over_threshold(asked))
+
+
+def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
+    """The runs that a retry takes over from, where they lie now; those that are gone are left out."""
+    places = [(Path(text), paths.root.parent / Path(text).name) for text in record.retry_of]
+    found = [next((place for place in pair if place.is_dir()), None) for pair in places]
+    return [RunPaths(place) for place in found if place is not None]
 
 
 def refuse_changed(experiment: Experiment, record: RunRecord) -> None:

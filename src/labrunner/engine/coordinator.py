@@ -62,6 +62,8 @@ class Job:
     """Called after a slot has become durable."""
     free_gb: Callable[[], float]
     """How much room the disk has that the run lies on."""
+    is_done: Callable[[int], bool]
+    """Which slots need not be carried out."""
 
 
 class Coordinator:
@@ -74,7 +76,7 @@ class Coordinator:
         self._writer = writer
         self.tallies = tallies
         self._publisher = Publisher(experiment=job.experiment, run_id=job.run_id)
-        self._queue = WorkQueue(job.schedule, writer.is_finished, first=writer.next_idx)
+        self._queue = WorkQueue(job.schedule, job.is_done, first=writer.next_idx)
         policy = job.experiment.policy
         self._gate = Gate(
             Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb

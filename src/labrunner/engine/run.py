@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.engine import provenance
+from labrunner.engine.carryover import CarryOver
 from labrunner.engine.preflight import examine
-from labrunner.engine.session import Plan, RunEnd, Session, Watch
+from labrunner.engine.reuse import ReusePlan, SlotFinder
+from labrunner.engine.session import Plan, RunEnd, Session, Watch, never
 from labrunner.engine.stopping import signals_stop
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
@@ -72,15 +74,30 @@ async def run_experiment(experiment: Experiment, options: RunOptions, watch: Wat
     record = make_record(experiment, options)
     schedule = Schedule.of(experiment)
     paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
-    plan = Plan(
-        experiment=experiment,
-        schedule=schedule,
-        run_id=record.run_id,
-        concurrency=concurrency_of(experiment, len(schedule)),
-        grace_s=options.grace_s,
-    )
+    plan = make_plan(experiment, paths, options, run_id=record.run_id)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
     return await sit_down(plan, paths, executor, watch)
+
+
+def make_plan(
+    experiment: Experiment,
+    paths: RunPaths,
+    options: RunOptions,
+    *,
+    run_id: str,
+    reuse: ReusePlan | None = None,
+) -> Plan:
+    """What is carried out in one sitting; `reuse` says what is taken over from other runs."""
+    finder = SlotFinder(experiment)
+    return Plan(
+        experiment=experiment,
+        schedule=finder.schedule,
+        run_id=run_id,
+        concurrency=concurrency_of(experiment, len(finder.schedule)),
+        grace_s=options.grace_s,
+        carry_over=CarryOver(reuse, finder, paths, run_id) if reuse else None,
+        is_reused=reuse.is_reused if reuse else never,
+    )
 
 
 async def sit_down(

@@ -8,6 +8,7 @@ from typing import Final
 
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
+from labrunner.engine.carryover import CarryOver
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
 from labrunner.engine.gate import free_gb_at
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
@@ -30,6 +31,12 @@ SUMMARY_EVERY: Final = 5
 """The live summary is refreshed with every n-th status."""
 
 
+def never(schedule_idx: int) -> bool:
+    """Nothing is taken over."""
+    del schedule_idx
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is carried out, and within which bounds."""
@@ -39,6 +46,10 @@ class Plan:
     run_id: str
     concurrency: int
     grace_s: float
+    carry_over: CarryOver | None = None
+    """Results of earlier runs that are taken over beside the trials that run."""
+    is_reused: Callable[[int], bool] = never
+    """Which slots are taken over, so that nobody runs them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,7 @@ class Session:
             stop=self.stop,
             on_finished=self._note_finished,
             free_gb=free_gb_at(paths.root),
+            is_done=lambda idx: writer.is_finished(idx) or plan.is_reused(idx),
         )
         self._coordinator = Coordinator(job, executor, writer, self._tallies)
 
@@ -100,12 +112,25 @@ class Session:
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
+                carrying = group.create_task(self._carry_over())
                 await self._coordinator.run()
+                if self.stop.stopped.is_set():
+                    carrying.cancel()
+                await asyncio.wait([carrying])
                 for task in beside:
                     task.cancel()
         except BaseExceptionGroup as errors:
             raise _root(errors) from errors
         return await self._finish()
+
+    async def _carry_over(self) -> None:
+        if self._plan.carry_over is not None:
+            await self._plan.carry_over.carry(self._writer, self._note_carried)
+
+    def _note_carried(self, rows: SlotRows) -> None:
+        self._tallies.passed += rows.trial.verdict == "pass"
+        self._tallies.failed += rows.trial.verdict == "fail"
+        self._note_finished(rows)
 
     @property
     def errors(self) -> int:

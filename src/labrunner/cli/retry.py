@@ -1,0 +1,57 @@
+"""`lab retry`: a new run that takes over what was good and runs the rest."""
+
+import asyncio
+import sys
+from dataclasses import replace
+
+import msgspec
+
+from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.target import Call, make_target_app
+from labrunner.display.quantities import format_count
+from labrunner.engine.retrying import Retry, carry_out_retry, merge_overrides, plan_retry
+from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.overrides import Overrides
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import find_run
+from labrunner.store.record import read_run
+
+
+def retry(call: Call) -> int:
+    """Retry every run named; the first exit code that is not a success is the command's."""
+    if call.run_id is not None and len(call.targets) > 1:
+        raise InputError("--run-id", "names one run, but there are several to retry")
+    runs = [find_run(call.log_dir, str(target)) for target in call.targets]
+    plans = [(paths, plan_retry(paths, call.overrides)) for paths in runs]
+    codes = [_retry_one(paths, planned, call) for paths, planned in plans]
+    return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))
+
+
+def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> int:
+    if call.dry_run:
+        tell_plan(planned)
+        return int(ExitCode.SUCCESS)
+    kept = msgspec.convert(read_run(paths).overrides, Overrides)
+    options = replace(
+        call.options(tell_checks), overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides))
+    )
+    end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+    tell_end(end, as_json=call.as_json)
+    return int(end.exit_code)
+
+
+def tell_plan(planned: Retry) -> None:
+    """Say what is taken over and what is run again, and why, before anything is spent."""
+    reuse = planned.reuse
+    lines = [f"{format_count(reuse.reused, 'trial')} taken over, {reuse.owed:,} to run"]
+    for reason, count in reuse.reasons.most_common():
+        named = ", ".join(reuse.examples[reason])
+        lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+app = make_target_app(
+    retry,
+    "Start a new run that takes over what was good and runs again what failed, changed or is missing.",
+    takes_runs=True,
+)

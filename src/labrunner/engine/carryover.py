@@ -1,0 +1,114 @@
+"""Taking results of earlier runs over into a new one: rows rewritten, evidence linked, nothing run.
+
+Rules: the source is only read. A trial's files lie in the new run, synced, before its rows are finished;
+they are hard links where the file system can, copies elsewhere. Goes on beside the trials that do run.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from labrunner.engine.reuse import ReusePlan, SlotFinder
+from labrunner.records.ids import make_token
+from labrunner.records.rows import SlotRows, slot_commit_id
+from labrunner.store.durable import sync_folder
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_finished
+from labrunner.store.writer import RunWriter
+
+BATCH: Final = 128
+
+
+class CarryOver:
+    """Brings the results that a plan reuses into a new run."""
+
+    def __init__(self, plan: ReusePlan, finder: SlotFinder, paths: RunPaths, run_id: str) -> None:
+        """Take the plan and the new run; nothing is done before `carry`."""
+        self._plan = plan
+        self._finder = finder
+        self._paths = paths
+        self._run_id = run_id
+
+    async def carry(self, writer: RunWriter, on_finished: Callable[[SlotRows], None]) -> None:
+        """Take over everything that the new run does not have yet."""
+        rows = self._rewritten(writer)
+        while batch := await asyncio.to_thread(self._take, rows):
+            async with asyncio.TaskGroup() as group:
+                for slot, _ in batch:
+                    group.create_task(_finish(writer, slot, on_finished))
+
+    def _take(self, rows: Iterator[tuple[SlotRows, Path]]) -> list[tuple[SlotRows, Path]]:
+        """Link the evidence of the next few trials, and make the new names durable."""
+        batch: list[tuple[SlotRows, Path]] = []
+        for slot, source in rows:
+            batch.append((slot, source))
+            if len(batch) == BATCH:
+                break
+        touched: list[Path] = []
+        for slot, source in batch:
+            touched += link_tree(source, self._paths.trial(slot.trial_id))
+        for folder in [*touched, self._paths.trial_folders] if batch else []:
+            sync_folder(folder)
+        return batch
+
+    def _rewritten(self, writer: RunWriter) -> Iterator[tuple[SlotRows, Path]]:
+        for number, source in enumerate(self._plan.sources):
+            wanted = self._plan.slots_from(number)
+            if not wanted:
+                continue
+            for rows in iter_finished(source.paths):
+                idx = self._finder.find(rows.trial)
+                if idx in wanted and not writer.is_finished(idx):
+                    yield self._rewrite(rows, idx), source.paths.trial(rows.trial_id)
+
+    def _rewrite(self, rows: SlotRows, idx: int) -> SlotRows:
+        """The same result as a row of the new run."""
+        commit_id = slot_commit_id(self._finder.experiment.digest, rows.trial_id, rows.attempt)
+        ids = msgspec.structs.replace(rows.trial.ids, run_id=self._run_id)
+        same = {"schedule_idx": idx, "ids": ids}
+        named = {**same, "slot_commit_id": commit_id}
+        return SlotRows(
+            schedule_idx=idx,
+            trial_id=rows.trial_id,
+            attempt=rows.attempt,
+            slot_commit_id=commit_id,
+            predictions=tuple(msgspec.structs.replace(row, **named) for row in rows.predictions),
+            scores=tuple(msgspec.structs.replace(row, **named) for row in rows.scores),
+            trial=msgspec.structs.replace(rows.trial, **named),
+            timing=msgspec.structs.replace(rows.timing, **same),
+        )
+
+
+async def _finish(writer: RunWriter, slot: SlotRows, on_finished: Callable[[SlotRows], None]) -> None:
+    if await writer.finish(slot, token=make_token()):
+        on_finished(slot)
+
+
+def link_tree(source: Path, target: Path) -> list[Path]:
+    """Make `target` hold what `source` holds, files as hard links where possible; return the folders made."""
+    if not source.is_dir():
+        return []
+    made: list[Path] = []
+    for folder, folders, files in os.walk(source):
+        here = target / Path(folder).relative_to(source)
+        here.mkdir(parents=True, exist_ok=True)
+        made.append(here)
+        for name in files:
+            _link(Path(folder) / name, here / name)
+        for name in [each for each in folders if (Path(folder) / each).is_symlink()]:
+            _link(Path(folder) / name, here / name)
+    return made
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)

@@ -1,0 +1,126 @@
+"""Retrying a run: a new run with the same lineage that takes over what was good and runs the rest."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
+from labrunner.engine.run import (
+    RunOptions,
+    make_executor,
+    make_plan,
+    make_record,
+    preflight,
+    refuse_failed,
+    sit_down,
+)
+from labrunner.engine.session import RunEnd, Watch
+from labrunner.errors import InputError, RunLocked
+from labrunner.experiment import codec
+from labrunner.experiment.load import load
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.overrides import Overrides
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.ids import make_run_id
+from labrunner.records.run import RunRecord
+from labrunner.store.create import create_run
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import list_runs
+from labrunner.store.reading import read_state
+from labrunner.store.record import read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """What a retry is going to do: shown before anything is spent."""
+
+    experiment: Experiment
+    lineage_id: str
+    retry_of: tuple[str, ...]
+    reuse: ReusePlan
+
+
+def read_again(record: RunRecord, overrides: Overrides | None = None) -> Experiment:
+    """Resolve a run's experiment from its file as it is now, with the run's own options and these."""
+    source = Path(str(record.experiment.get("source", "")))
+    if not source.is_file():
+        raise InputError(
+            str(source), f"run {record.run_id} came from this file, and it is gone; a retry needs it"
+        )
+    kept = msgspec.convert(record.overrides, Overrides)
+    return load(source, merge_overrides(kept, overrides) if overrides is not None else kept)
+
+
+def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
+    """Options of a retry laid over those of the run that is retried."""
+    given = {
+        name: value
+        for name in Overrides.__dataclass_fields__
+        if (value := getattr(new, name)) not in (None, (), {})
+    }
+    given |= {"sets": (*old.sets, *new.sets), "env": {**old.env, **new.env}}
+    return replace(old, **given)
+
+
+def plan_retry(paths: RunPaths, overrides: Overrides | None = None) -> Retry:
+    """Plan the retry of a run, over the whole chain of its lineage."""
+    if read_state(paths) == "started":
+        raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
+    record = read_run(paths)
+    experiment = read_again(record, overrides)
+    chain = lineage(paths, record.lineage_id)
+    return Retry(
+        experiment=experiment,
+        lineage_id=record.lineage_id,
+        retry_of=tuple(str(run.root.resolve()) for run in chain),
+        reuse=plan_reuse(experiment, open_sources(chain)),
+    )
+
+
+def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:
+    """Plan a new run of its own lineage that takes over what others have."""
+    return Retry(
+        experiment=experiment,
+        lineage_id="",
+        retry_of=tuple(str(run.root.resolve()) for run in runs),
+        reuse=plan_reuse(experiment, open_sources(runs)),
+    )
+
+
+def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:
+    """All runs beside this one with the same lineage, the newest first; this one always among them."""
+    beside = [
+        run.paths
+        for run in list_runs(paths.root.parent)
+        if run.state != "unreadable" and read_run(run.paths).lineage_id == lineage_id
+    ]
+    return beside if any(run.root.samefile(paths.root) for run in beside) else [paths, *beside]
+
+
+async def carry_out_retry(
+    retry: Retry, options: RunOptions, watch: Watch, *, on_plan: Callable[[Retry], None]
+) -> RunEnd:
+    """Carry out a planned retry."""
+    on_plan(retry)
+    checks = await preflight(retry.experiment, options)
+    if options.on_checks is not None:
+        options.on_checks(checks)
+    refuse_failed(checks)
+    if options.run_id is None:
+        options = replace(options, run_id=make_run_id(retry.experiment.name, datetime.now(UTC)))
+    record = make_record(retry.experiment, options)
+    record = msgspec.structs.replace(
+        record, lineage_id=retry.lineage_id or record.run_id, retry_of=retry.retry_of
+    )
+    paths = create_run(
+        options.runs_dir,
+        record,
+        codec.task_lines(retry.experiment),
+        Schedule.of(retry.experiment).lines(retry.experiment),
+    )
+    plan = make_plan(retry.experiment, paths, options, run_id=record.run_id, reuse=retry.reuse)
+    executor = make_executor(retry.experiment, options, record.run_id, paths.trial_folders)
+    return await sit_down(plan, paths, executor, watch)

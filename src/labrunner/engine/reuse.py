@@ -1,0 +1,129 @@
+"""Which results of earlier runs a new run can take over, and why the others are run again.
+
+Rules: a result is taken over only for the same task, variant and replication, with the same content of
+task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
+a run that was itself cut short hides nothing of the runs before it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.rows import TrialRow
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_trials
+from labrunner.store.survey import read_invalidations
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A run whose results may be taken over."""
+
+    paths: RunPaths
+    invalidated: frozenset[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReusePlan:
+    """For every slot of the new run: which source it is taken from, if any; and why not, counted."""
+
+    sources: Sequence[Source]
+    taken: bytearray
+    """Per slot: 0 = run it, n = take it from source n - 1."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def reused(self) -> int:
+        """How many slots are taken over."""
+        return len(self.taken) - self.taken.count(0)
+
+    @property
+    def owed(self) -> int:
+        """How many slots are to be run."""
+        return self.taken.count(0)
+
+    def is_reused(self, schedule_idx: int) -> bool:
+        """Whether a slot is taken over."""
+        return self.taken[schedule_idx] != 0
+
+    def slots_from(self, source: int) -> frozenset[int]:
+        """Slots taken from one source."""
+        return frozenset(idx for idx, number in enumerate(self.taken) if number == source + 1)
+
+
+class SlotFinder:
+    """Finds the slot of a new run that an old trial belongs to."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        """Index the experiment's tasks and variants by id."""
+        self.experiment = experiment
+        self.schedule = Schedule.of(experiment)
+        self._tasks = {task.id: number for number, task in enumerate(experiment.tasks)}
+        self._variants = {variant.id: number for number, variant in enumerate(experiment.variants)}
+
+    def find(self, row: TrialRow) -> int | None:
+        """The slot with the same task, variant and replication; None when the new run has none."""
+        task, variant = self._tasks.get(row.ids.task_id), self._variants.get(row.ids.variant_id)
+        if task is None or variant is None or row.ids.repl_idx >= self.experiment.replications:
+            return None
+        return self.schedule.index(variant, task, row.ids.repl_idx)
+
+    def objection(self, row: TrialRow, idx: int, invalidated: frozenset[str]) -> str | None:
+        """Why a trial can't stand for slot `idx`; None when it can."""
+        slot = self.schedule.slot(idx)
+        if row.task_digest != self.experiment.tasks[slot.task_idx].digest:
+            return "the task changed"
+        if row.variant_digest != self.experiment.variants[slot.variant_idx].digest:
+            return "the variant changed"
+        if row.ids.trial_id in invalidated:
+            return "invalidated"
+        return None if row.outcome == "graded" else f"failed ({row.cause})"
+
+
+def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
+    """Look at runs as sources, in the given order: the newest first."""
+    return [
+        Source(paths=paths, invalidated=frozenset(mark.trial_id for mark in read_invalidations(paths)))
+        for paths in runs
+    ]
+
+
+def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:
+    """Decide for every slot of a new run; `sources` the newest first."""
+    finder = SlotFinder(experiment)
+    plan = ReusePlan(sources=sources, taken=bytearray(len(finder.schedule)))
+    objections: dict[int, str] = {}
+    for number, source in enumerate(sources):
+        for row in iter_trials(source.paths):
+            idx = finder.find(row)
+            if idx is None or plan.is_reused(idx):
+                continue
+            objection = finder.objection(row, idx, source.invalidated)
+            if objection is None:
+                plan.taken[idx] = number + 1
+                objections.pop(idx, None)
+            else:
+                objections.setdefault(idx, objection)
+    _explain(plan, objections, finder)
+    return plan
+
+
+def _explain(plan: ReusePlan, objections: dict[int, str], finder: SlotFinder) -> None:
+    for idx in _owed(plan):
+        reason = objections.get(idx, "not finished before")
+        plan.reasons[reason] += 1
+        named = plan.examples.setdefault(reason, [])
+        if len(named) < EXAMPLES:
+            slot = finder.schedule.slot(idx)
+            task = finder.experiment.tasks[slot.task_idx].id
+            variant = finder.experiment.variants[slot.variant_idx].id
+            named.append(f"{task}/{variant}/{slot.repl_idx}")
+
+
+def _owed(plan: ReusePlan) -> Iterator[int]:
+    return (idx for idx, number in enumerate(plan.taken) if number == 0)

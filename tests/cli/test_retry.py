@@ -1,0 +1,109 @@
+import json
+from pathlib import Path
+
+from tests.cli.calling import lab, write_experiment
+from tests.cli.test_run import AGENT_SHOUTS
+
+FLAKY = (
+    """
+import os, pathlib
+with open(os.environ["STARTS"], "a") as file:
+    file.write(os.environ["AGENTLAB_TASK_ID"] + "\\n")
+if os.environ["AGENTLAB_TASK_ID"] in pathlib.Path(os.environ["BAD"]).read_text().split():
+    raise SystemExit(75)
+"""
+    + AGENT_SHOUTS
+)
+
+
+def flaky(folder: Path, *, bad: str, tasks: int = 5) -> Path:
+    write_experiment(folder, agent=FLAKY, tasks=tasks, extra="fail_on_error: false\nmax_concurrency: 2\n")
+    (folder / "starts").write_text("")
+    (folder / "bad").write_text(bad)
+    names = ("--env", f"STARTS={folder / 'starts'}", "--env", f"BAD={folder / 'bad'}")
+    run = lab("run", "--run-id", "first", *names, cwd=folder)
+    assert run.code == 0, run.err
+    return folder
+
+
+def starts(folder: Path) -> list[str]:
+    return (folder / "starts").read_text().split()
+
+
+def totals(folder: Path, run: str = "last") -> dict[str, int]:
+    counted: dict[str, int] = lab("show", run, "--json", cwd=folder).json()["summary"]["totals"]
+    return counted
+
+
+def test_only_what_failed_is_run_again_and_the_plan_says_so(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="t1 t3")
+    before = {path: path.read_bytes() for path in (tmp_path / ".lab/runs/first").rglob("*.jsonl")}
+    (tmp_path / "starts").write_text("")
+    (tmp_path / "bad").write_text("")
+
+    planned = lab("retry", "first", "--dry-run", cwd=tmp_path)
+    done = lab("retry", "first", "--run-id", "second", cwd=tmp_path)
+
+    assert "3 trials taken over, 2 to run" in planned.err
+    assert "2 failed (provider): t1/baseline/0, t3/baseline/0" in planned.err
+    assert sorted(starts(tmp_path)) == ["t1", "t3"]
+    assert done.code == 0, done.err
+    assert totals(tmp_path, "second")["trials"] == 5
+    record = json.loads((tmp_path / ".lab/runs/second/run.json").read_text())
+    assert record["lineage_id"] == "first"
+    assert before == {path: path.read_bytes() for path in (tmp_path / ".lab/runs/first").rglob("*.jsonl")}
+    assert lab("verify", "second", cwd=tmp_path).code == 0
+
+
+def test_the_newest_good_result_of_the_whole_chain_wins(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="t1 t3")
+    (tmp_path / "bad").write_text("t0 t3")
+    lab("retry", "first", "--run-id", "second", cwd=tmp_path)
+
+    planned = lab("retry", "second", "--dry-run", cwd=tmp_path)
+
+    assert "1 failed (provider): t3/baseline/0" in planned.err
+
+
+def test_what_changed_is_run_again_with_the_reason(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="")
+    rows = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    rows[2]["input"] = "another word"
+    rows.append({"id": "new", "input": "new", "target": "NEW"})
+    del rows[4]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    planned = lab("retry", "first", "--dry-run", cwd=tmp_path)
+    more = lab("retry", "first", "--epochs", "2", "--dry-run", cwd=tmp_path)
+    (tmp_path / "agent" / "agent.py").write_text(AGENT_SHOUTS)
+    changed = lab("retry", "first", "--dry-run", cwd=tmp_path)
+
+    assert "3 trials taken over, 2 to run" in planned.err
+    assert "1 the task changed: t2/baseline/0" in planned.err
+    assert "1 not finished before: new/baseline/0" in planned.err
+    assert "3 trials taken over, 7 to run" in more.err
+    assert "0 trials taken over, 5 to run" in changed.err
+    assert "the variant changed" in changed.err
+
+
+def test_a_retry_of_a_success_takes_everything_over(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="")
+    (tmp_path / "starts").write_text("")
+
+    done = lab("retry", "first", "--run-id", "second", cwd=tmp_path)
+
+    assert done.code == 0
+    assert starts(tmp_path) == []
+    assert totals(tmp_path, "second") == totals(tmp_path, "first")
+    shown = lab("show", "second", "t1", cwd=tmp_path)
+    assert "pass" in shown.out
+
+
+def test_a_run_whose_file_is_gone_is_told_so(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="")
+    (tmp_path / "experiment.yaml").unlink()
+
+    refused = lab("retry", "first", cwd=tmp_path)
+
+    assert refused.code == 2
+    assert "experiment.yaml" in refused.err
