@@ -4,19 +4,22 @@ Rules: a mean is the average of task means, so that every task weighs the same; 
 never vanish: `lower` counts them as 0, `observed` leaves them out, `upper` counts them as 1.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import msgspec
 
+from labrunner.analysis.expense import Expense, Quantity, VariantExpense
 from labrunner.analysis.interval import Interval, TaskMean, mean_interval
-from labrunner.analysis.tally import Cell, Tally, VariantTally
+from labrunner.analysis.measure import PASS, Measure, average, choose_measure
+from labrunner.analysis.repeated import Repeated, repeated_success
+from labrunner.analysis.tally import Tally, VariantTally
+from labrunner.analysis.variance import VarianceSplit, split_variance
+
+__all__ = ["PASS", "Figures", "compute_all", "compute_figures", "from_plain", "to_plain"]
 
 NAMED_TASKS: Final = 20
-PASS: Final = "pass"
-"""Name of the measure that averages verdicts, used where primary metrics differ from row to row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +35,24 @@ class Figures:
     causes: dict[str, int]
     ended_by: dict[str, int]
     flags: dict[str, int]
+    invalidated: int
+    """Trials marked as not to be used: in no other figure, and not missing either."""
     retried: int
     attempts: int
+    adopted: int
+    """Attempts that went on in their sandbox after the runner had died."""
+    cut_off: int
+    """Attempts that a crash ended; their slots were run again."""
     tasks: int
     """Tasks with a graded trial: the n behind the means."""
     tasks_planned: int
     ungraded_tasks: int
     """Tasks without a graded trial."""
     first_ungraded: tuple[str, ...]
-    """The first of them, by id."""
+    """The first of them, in the order of the tasks."""
+    fewest_graded: int
+    """Graded trials of the task that has the fewest, among those that have any."""
+    most_graded: int
     measure: str
     """What `observed` averages: the primary metric, or `pass`."""
     observed: float | None
@@ -49,6 +61,10 @@ class Figures:
     upper: float | None
     interval: Interval | None
     pass_rate: float | None
+    variance: VarianceSplit | None
+    """None, like `repeated` and `interval`, in a summary without intervals."""
+    repeated: tuple[Repeated, ...]
+    expense: dict[str, Quantity]
 
     @property
     def finished(self) -> int:
@@ -57,8 +73,8 @@ class Figures:
 
     @property
     def missing(self) -> int:
-        """Planned and not finished."""
-        return max(0, self.planned - self.finished)
+        """Planned, not finished, and not invalidated."""
+        return max(0, self.planned - self.finished - self.invalidated)
 
     @property
     def coverage(self) -> float | None:
@@ -72,23 +88,25 @@ class Figures:
 
 
 def compute_all(
-    tally: Tally, planned: Mapping[str, int], *, with_intervals: bool = True
+    tally: Tally, planned: Mapping[str, int], *, expense: Expense | None = None, with_intervals: bool = True
 ) -> tuple[Figures, ...]:
     """Compute the figures of every variant in `planned`, which names their numbers of slots, in order."""
+    spent = expense.variants if expense else {}
     return tuple(
-        compute_figures(tally, variant_id, slots, with_interval=with_intervals)
+        compute_figures(tally, variant_id, slots, expense=spent.get(variant_id), with_interval=with_intervals)
         for variant_id, slots in planned.items()
     )
 
 
-def compute_figures(tally: Tally, variant_id: str, planned: int, *, with_interval: bool) -> Figures:
+def compute_figures(
+    tally: Tally, variant_id: str, planned: int, *, with_interval: bool, expense: VariantExpense | None = None
+) -> Figures:
     """Compute one variant's figures; without the interval, nothing heavy is loaded."""
     variant = tally.variants.get(variant_id, VariantTally())
-    measure = _choose_measure(variant)
-    sum_of = _sum_of(measure)
+    measure = choose_measure(variant)
     graded = {task_id: cell for task_id, cell in variant.cells.items() if cell.graded}
     ungraded = [task_id for task_id in tally.groups if task_id not in graded]
-    bounded = measure == PASS or (variant.lowest >= 0.0 and variant.highest <= 1.0)
+    counts = [cell.graded for cell in graded.values()]
     return Figures(
         variant_id=variant_id,
         planned=planned,
@@ -99,24 +117,38 @@ def compute_figures(tally: Tally, variant_id: str, planned: int, *, with_interva
         causes={cause.value: variant.causes[cause] for cause in sorted(variant.causes)},
         ended_by=dict(sorted(variant.ended_by.items())),
         flags=dict(sorted(variant.flags.items())),
+        invalidated=variant.invalidated,
         retried=variant.retried,
         attempts=variant.attempts,
+        adopted=expense.adopted if expense else 0,
+        cut_off=expense.cut_off if expense else 0,
         tasks=len(graded),
         tasks_planned=len(tally.groups),
         ungraded_tasks=len(ungraded),
         first_ungraded=tuple(ungraded[:NAMED_TASKS]),
-        measure=measure,
-        observed=_mean(sum_of(cell) / cell.graded for cell in graded.values()),
-        lower=_bound(variant, sum_of, error_value=0) if bounded else None,
-        upper=_bound(variant, sum_of, error_value=1) if bounded else None,
+        fewest_graded=min(counts, default=0),
+        most_graded=max(counts, default=0),
+        measure=measure.name,
+        observed=average(map(measure.mean, graded.values())),
+        lower=_bound(variant, measure, errors=0.0),
+        upper=_bound(variant, measure, errors=1.0),
         interval=_interval(tally, variant, measure) if with_interval else None,
-        pass_rate=_mean(cell.passed / cell.graded for cell in graded.values()),
+        pass_rate=average(cell.passed / cell.graded for cell in graded.values()),
+        variance=split_variance(list(graded.values()), measure) if with_interval else None,
+        repeated=repeated_success(graded, tally.groups) if with_interval else (),
+        expense=expense.quantities() if expense else {},
     )
 
 
 def to_plain(figures: Figures) -> dict[str, Any]:
     """Give figures as plain JSON, with what follows from them, for `ext` of a summary."""
-    derived = {"missing": figures.missing, "coverage": figures.coverage, "is_valid": figures.is_valid}
+    derived = {
+        "finished": figures.finished,
+        "missing": figures.missing,
+        "coverage": figures.coverage,
+        "is_valid": figures.is_valid,
+        "icc": figures.variance.icc if figures.variance else None,
+    }
     return asdict(figures) | derived
 
 
@@ -125,29 +157,16 @@ def from_plain(plain: object) -> Figures:
     return msgspec.convert(plain, Figures)
 
 
-def _choose_measure(variant: VariantTally) -> str:
-    return next(iter(variant.metrics)) if len(variant.metrics) == 1 else PASS
+def _bound(variant: VariantTally, measure: Measure, *, errors: float) -> float | None:
+    if not measure.is_bounded:
+        return None
+    return average(measure.mean_with(cell, errors=errors) for cell in variant.cells.values())
 
 
-def _sum_of(measure: str) -> Callable[[Cell], float]:
-    return (lambda cell: cell.passed) if measure == PASS else (lambda cell: cell.total)
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return math.fsum(known) / len(known) if known else None
-
-
-def _bound(variant: VariantTally, sum_of: Callable[[Cell], float], *, error_value: int) -> float | None:
-    cells = variant.cells.values()
-    return _mean((sum_of(cell) + error_value * cell.errors) / (cell.graded + cell.errors) for cell in cells)
-
-
-def _interval(tally: Tally, variant: VariantTally, measure: str) -> Interval | None:
-    sum_of = _sum_of(measure)
+def _interval(tally: Tally, variant: VariantTally, measure: Measure) -> Interval | None:
     tasks = [
-        TaskMean(mean=sum_of(cell) / cell.graded, graded=cell.graded, group=tally.groups.get(task_id))
+        TaskMean(mean=measure.total(cell) / cell.graded, graded=cell.graded, group=tally.groups.get(task_id))
         for task_id, cell in variant.cells.items()
         if cell.graded
     ]
-    return mean_interval(tasks, is_binary=measure == PASS or variant.is_binary) if tasks else None
+    return mean_interval(tasks, is_binary=measure.is_binary) if tasks else None

@@ -9,9 +9,9 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from types import ModuleType
 from typing import Literal
+
+from labrunner.analysis.distributions import normal_quantile, t_quantile
 
 Method = Literal["t over tasks", "t over groups", "Wilson over tasks", "Wilson over groups"]
 _Unit = Literal["tasks", "groups"]
@@ -88,7 +88,7 @@ def _student(clusters: list[list[float]], unit: _Unit, *, level: float) -> Inter
     mean = math.fsum(value for cluster in clusters for value in cluster) / tasks
     squares = math.fsum(math.fsum(value - mean for value in cluster) ** 2 for cluster in clusters)
     error = math.sqrt(squares * units / (units - 1)) / tasks
-    half = _t_quantile(units - 1, (1 + level) / 2) * error
+    half = t_quantile(units - 1, (1 + level) / 2) * error
     return Interval(
         low=mean - half,
         high=mean + half,
@@ -102,7 +102,7 @@ def _student(clusters: list[list[float]], unit: _Unit, *, level: float) -> Inter
 
 def _wilson(successes: float, unit: _Unit, *, tasks: int, units: int, level: float) -> Interval:
     """Wilson's score interval for a rate: holds near 0 and 1, where others have no width."""
-    z = _normal_quantile((1 + level) / 2)
+    z = normal_quantile((1 + level) / 2)
     rate, shrink = successes / units, 1 + z * z / units
     centre = (rate + z * z / (2 * units)) / shrink
     half = z * math.sqrt(rate * (1 - rate) / units + z * z / (4 * units * units)) / shrink
@@ -115,16 +115,3 @@ def _wilson(successes: float, unit: _Unit, *, tasks: int, units: int, level: flo
         units=units,
         standard_error=None,
     )
-
-
-def _t_quantile(freedom: int, probability: float) -> float:
-    return float(_special().stdtrit(freedom, probability))
-
-
-def _normal_quantile(probability: float) -> float:
-    return float(_special().ndtri(probability))
-
-
-def _special() -> ModuleType:
-    # `scipy.stats` has the same functions behind a slower import.
-    return import_module("scipy.special")

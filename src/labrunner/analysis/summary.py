@@ -5,26 +5,30 @@ Rule: the same trials, tallied in schedule order, give the same summary, whoever
 
 from collections.abc import Mapping
 
-from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
+from labrunner.analysis.expense import Expense
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.report import Report, from_ext, make_report, to_ext
 from labrunner.analysis.tally import Tally
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
 
 
-def summarise(
+def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     tally: Tally,
     *,
     run_id: str,
     benchmark: Benchmark,
     planned: Mapping[str, int],
     created_at: str | None = None,
+    expense: Expense | None = None,
     with_intervals: bool = True,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
     Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
     """
-    figures = compute_all(tally, planned, with_intervals=with_intervals)
+    report = make_report(tally, planned, expense=expense, with_intervals=with_intervals)
+    figures = report.figures
     return SummaryRecord(
         schema_version="benchmark_summary_v1",
         run_id=run_id,
@@ -32,12 +36,7 @@ def summarise(
         totals=_totals(figures),
         variants=tuple(_variant(figure) for figure in figures),
         created_at=created_at,
-        ext={
-            "has_intervals": with_intervals,
-            "is_valid": all(figure.is_valid for figure in figures),
-            "tasks": len(tally.groups),
-            "figures": {figure.variant_id: to_plain(figure) for figure in figures},
-        },
+        ext=to_ext(report, tally),
     )
 
 
@@ -65,7 +64,11 @@ def _variant(figure: Figures) -> VariantSummary:
     )
 
 
+def read_report(summary: SummaryRecord) -> Report:
+    """Read everything that was computed back from a summary."""
+    return from_ext(summary.ext, tuple(variant.variant_id for variant in summary.variants))
+
+
 def read_figures(summary: SummaryRecord) -> tuple[Figures, ...]:
     """Read every variant's figures back from a summary, in its order."""
-    plain = summary.ext.get("figures", {})
-    return tuple(from_plain(plain[variant.variant_id]) for variant in summary.variants)
+    return read_report(summary).figures

@@ -5,11 +5,14 @@ because every commit does it. A failed trial is missing data: it is counted by c
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from labrunner.records.cause import Cause
+from labrunner.records.glance import TrialGlance
 from labrunner.records.rows import TrialRow
+
+Trial = TrialRow | TrialGlance
 
 
 @dataclass(slots=True)
@@ -21,7 +24,17 @@ class Cell:
     errors: int = 0
     total: float = 0.0
     """Sum of the primary metric over graded trials."""
-    total_squares: float = 0.0
+    spread: float = 0.0
+    """Sum of squared distances of the primary metric from its mean, over graded trials."""
+    retried_graded: int = 0
+    """Of the graded ones, those that needed more than one attempt."""
+    retried_passed: int = 0
+    retried_errors: int = 0
+    retried_total: float = 0.0
+    """Sum of the primary metric over graded trials that were retried."""
+    first_passed: int | None = None
+    """Replication of the first trial that passed: an example to look at."""
+    first_failed: int | None = None
 
     @property
     def failed(self) -> int:
@@ -41,6 +54,9 @@ class VariantTally:
     """Names of the primary metrics met. More than one means that their values can't be averaged."""
     retried: int = 0
     attempts: int = 0
+    most_attempts: int = 0
+    invalidated: int = 0
+    """Trials marked as not to be used. They are in no other figure here."""
     lowest: float = float("inf")
     highest: float = float("-inf")
     is_binary: bool = True
@@ -61,32 +77,48 @@ class VariantTally:
         """Trials that ended without a verdict."""
         return sum(cell.errors for cell in self.cells.values())
 
-    def add(self, row: TrialRow) -> None:
+    def add(self, row: Trial) -> None:
         """Take in one final trial."""
         cell = self.cells.get(row.ids.task_id)
         if cell is None:
             cell = self.cells[row.ids.task_id] = Cell()
         attempts = len(row.attempts)
+        is_retried = attempts > 1
         self.attempts += attempts
-        self.retried += attempts > 1
+        self.retried += is_retried
+        if attempts > self.most_attempts:
+            self.most_attempts = attempts
         if row.outcome == "failed":
             cell.errors += 1
+            cell.retried_errors += is_retried
             self.causes[row.cause or Cause.RUNNER] += 1
-            return
-        self._add_grade(cell, row)
+        else:
+            self._add_grade(cell, row, is_retried=is_retried)
 
-    def _add_grade(self, cell: Cell, row: TrialRow) -> None:
+    def _add_grade(self, cell: Cell, row: Trial, *, is_retried: bool) -> None:
         has_passed = row.verdict == "pass"
         value = row.primary_metric_value
         if value is None:
             value = 1.0 if has_passed else 0.0
+        # Squared distances are summed as they come: sums of squares lose everything when values are large.
+        distance = value - cell.total / cell.graded if cell.graded else 0.0
+        cell.spread += distance * distance * cell.graded / (cell.graded + 1)
         cell.graded += 1
         cell.passed += has_passed
         cell.total += value
-        cell.total_squares += value * value
+        _note_example(cell, row.ids.repl_idx, has_passed=has_passed)
+        if is_retried:
+            cell.retried_graded += 1
+            cell.retried_passed += has_passed
+            cell.retried_total += value
+        self._note_value(row, value)
+
+    def _note_value(self, row: Trial, value: float) -> None:
         self.metrics.add(row.primary_metric_name or "pass")
-        self.lowest = min(self.lowest, value)
-        self.highest = max(self.highest, value)
+        if value < self.lowest:
+            self.lowest = value
+        if value > self.highest:
+            self.highest = value
         self.is_binary = self.is_binary and value in {0.0, 1.0}
         if row.ended_by is not None:
             self.ended_by[row.ended_by] += 1
@@ -94,17 +126,34 @@ class VariantTally:
             self.flags.update(row.flags)
 
 
+def _note_example(cell: Cell, repl_idx: int, *, has_passed: bool) -> None:
+    """Remember the lowest replication of each verdict, in whatever order trials come."""
+    if has_passed:
+        if cell.first_passed is None or repl_idx < cell.first_passed:
+            cell.first_passed = repl_idx
+    elif cell.first_failed is None or repl_idx < cell.first_failed:
+        cell.first_failed = repl_idx
+
+
 class Tally:
     """What is known about a run's finished trials, variant by variant."""
 
-    def __init__(self, groups: Mapping[str, str | None]) -> None:
-        """Take the run's task ids in order, each with the group that its author gave it, if any."""
+    def __init__(self, groups: Mapping[str, str | None], invalidated: Collection[str] = frozenset()) -> None:
+        """Take the run's task ids in order, each with the group that its author gave it, if any.
+
+        Trials whose ids are in `invalidated` are counted and otherwise left out.
+        """
         self.groups = groups
+        self._invalidated = invalidated
         self.variants: dict[str, VariantTally] = {}
 
-    def add(self, row: TrialRow) -> None:
-        """Take in one final trial, in any order."""
+    def add(self, row: Trial) -> bool:
+        """Take in one final trial, in any order; tell whether it counts."""
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
             variant = self.variants[row.ids.variant_id] = VariantTally()
+        if row.ids.trial_id in self._invalidated:
+            variant.invalidated += 1
+            return False
         variant.add(row)
+        return True

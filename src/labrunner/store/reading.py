@@ -24,8 +24,10 @@ from labrunner.store.rowfiles import RowFiles, open_rows
 
 __all__ = [
     "RunState",
+    "iter_beyond",
     "iter_finished",
     "iter_trials",
+    "open_waiting",
     "read_crashes",
     "read_run",
     "read_state",
@@ -71,14 +73,14 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
     """Every finished slot: the committed ones in schedule order, then those that wait in the buffer."""
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = _open_buffer(paths, stack)
+        waiting = open_waiting(paths, stack)
         rows = stack.enter_context(open_rows(paths))
         timings = stack.enter_context(paths.timings.open("rb"))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _join(rows, timings, placed)
             committed += 1
-        for kept in _beyond(waiting, committed):
+        for kept in iter_beyond(waiting, committed):
             yield _decode(_slots, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}")
 
 
@@ -86,17 +88,17 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
     """The trial rows of every finished slot, in the same order as `iter_finished`."""
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = _open_buffer(paths, stack)
+        waiting = open_waiting(paths, stack)
         rows = stack.enter_context(open_rows(paths))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _decode(_trials, rows.read_trial(placed), f"{paths.trials}: slot {committed}")
             committed += 1
-        for kept in _beyond(waiting, committed):
+        for kept in iter_beyond(waiting, committed):
             yield _decode(_trial_only, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}").trial
 
 
-def _open_buffer(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
+def open_waiting(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
     """A snapshot of the buffer. One that can't be read hides no committed row."""
     try:
         return stack.enter_context(snapshot(paths.buffer))
@@ -105,7 +107,7 @@ def _open_buffer(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
         return iter(())
 
 
-def _beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
+def iter_beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
     """Slots that wait still: a commit publishes them first and drops them from the buffer later."""
     try:
         yield from (kept for kept in waiting if kept.schedule_idx >= committed)

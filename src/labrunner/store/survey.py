@@ -5,27 +5,25 @@ two. The journal's end is enough to bound the other files; whether every line be
 `lab verify` to say. Memory does not grow with what is committed.
 """
 
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
-from labrunner.errors import DamagedRun, StoreError
+from labrunner.errors import DamagedRun
 from labrunner.records.commit import NO_ROWS, CommitLine, EndOffsets, seal
 from labrunner.records.glance import SlotGlance, TimingGlance, TrialGlance
 from labrunner.records.invalidation import InvalidationRow
-from labrunner.store.buffer import Completion, snapshot
+from labrunner.store.buffer import Completion
 from labrunner.store.durable import storing
 from labrunner.store.journal import decode_line, read_lines
 from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_beyond, open_waiting
 from labrunner.store.record import read_run
 from labrunner.store.rowfiles import split_lines
-
-_log: Final = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 4 * 2**20
 _TAIL_BYTES: Final = 256 * 1024
@@ -76,7 +74,8 @@ class Survey:
 def survey(paths: RunPaths) -> Iterator[Survey]:
     """Look at a run, live or dead."""
     run_id = read_run(paths).run_id
-    with _open_buffer(paths) as waiting:
+    with ExitStack() as stack:
+        waiting = open_waiting(paths, stack)
         last = read_last_line(paths, run_id)
         committed = 0 if last is None else last.schedule_idx + 1
         yield Survey(
@@ -84,7 +83,7 @@ def survey(paths: RunPaths) -> Iterator[Survey]:
             run_id=run_id,
             committed=committed,
             ends=NO_ROWS if last is None else last.ends,
-            waiting=_beyond(waiting, committed),
+            waiting=iter_beyond(waiting, committed),
         )
 
 
@@ -152,33 +151,6 @@ def _counted(path: Path, rows: Iterator[Row], count: int) -> Iterator[Row]:
             raise DamagedRun(f"{path}: {seen} rows, but {count} are committed; try: lab verify")
         yield row
         seen += 1
-
-
-@contextmanager
-def _open_buffer(paths: RunPaths) -> Iterator[Iterator[Completion]]:
-    """A snapshot of the buffer. One that can't be opened hides no committed row."""
-    try:
-        opened = snapshot(paths.buffer)
-        waiting = opened.__enter__()
-    except StoreError as error:
-        _warn_of_buffer(error)
-        yield iter(())
-        return
-    try:
-        yield waiting
-    finally:
-        opened.__exit__(None, None, None)
-
-
-def _beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
-    try:
-        yield from (kept for kept in waiting if kept.schedule_idx >= committed)
-    except StoreError as error:
-        _warn_of_buffer(error)
-
-
-def _warn_of_buffer(error: StoreError) -> None:
-    _log.warning("finished results that are not committed yet can't be shown: %s", error)
 
 
 def _decode_waiting(paths: RunPaths, kept: Completion) -> SlotGlance:

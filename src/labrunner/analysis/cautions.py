@@ -1,0 +1,155 @@
+"""What bends or weakens a run's figures, in sentences."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.outage import Outage
+from labrunner.analysis.retryshift import RetryShift
+from labrunner.analysis.variance import ALPHA
+
+LOW_COVERAGE: Final = 0.95
+FEW_GROUPS: Final = 10
+ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
+"""Kinds that are nothing to worry about while a run goes on."""
+SYSTEM_CHANGED: Final = "system_changed"
+"""Flag of trials whose agent changed the system under the grader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """One thing to beware of."""
+
+    kind: str
+    variant_id: str | None
+    """None when it is about the run."""
+    text: str
+
+    def __str__(self) -> str:
+        """The sentence, with whom it is about."""
+        return self.text if self.variant_id is None else f"{self.variant_id}: {self.text}"
+
+
+def find_cautions(
+    figures: Sequence[Figures], shift: RetryShift | None, outage: Outage | None
+) -> tuple[Caution, ...]:
+    """Everything that a reader of these figures should know."""
+    found = [
+        Caution(kind=kind, variant_id=each.variant_id, text=text)
+        for each in figures
+        for kind, text in _about(each)
+        if text
+    ]
+    if shift is not None:
+        found.extend(_about_rates(shift))
+    if outage is not None:
+        found.append(Caution(kind="outage", variant_id=None, text=_describe_outage(outage)))
+    return tuple(found)
+
+
+def _about(figures: Figures) -> Iterator[tuple[str, str]]:
+    yield "errors", _about_errors(figures)
+    yield "retries", f"{_count(figures.retried, 'trial')} needed a retry" if figures.retried else ""
+    yield "few_groups", _about_groups(figures)
+    yield "coverage", _about_coverage(figures)
+    yield "ungraded", _about_lost_tasks(figures)
+    yield "ragged", _about_replications(figures)
+    yield "adopted", _about_adoptions(figures)
+    yield "cut_off", _about_cut_offs(figures)
+    yield "system_changed", _about_system(figures)
+    yield "invalidated", _about_invalidated(figures)
+
+
+def _about_errors(figures: Figures) -> str:
+    if not figures.errors:
+        return ""
+    causes = ", ".join(f"{cause} {count}" for cause, count in figures.causes.items())
+    told = f"{_count(figures.errors, 'trial')} without a grade ({causes}), left out of the mean"
+    if figures.lower is None or figures.upper is None:
+        return told
+    return f"{told}; counted as 0 or as 1 it is {figures.lower:.3f} to {figures.upper:.3f}"
+
+
+def _about_groups(figures: Figures) -> str:
+    interval = figures.interval
+    if interval is None or "groups" not in interval.method or interval.units >= FEW_GROUPS:
+        return ""
+    return f"an interval over only {interval.units} groups is rough"
+
+
+def _about_coverage(figures: Figures) -> str:
+    if figures.coverage is None or figures.coverage >= LOW_COVERAGE:
+        return ""
+    share = f"{100 * figures.coverage:.0f}%"
+    return f"only {share} of the planned trials are graded ({figures.graded:,} of {figures.planned:,})"
+
+
+def _about_lost_tasks(figures: Figures) -> str:
+    if not figures.ungraded_tasks:
+        return ""
+    named = ", ".join(figures.first_ungraded[:3]) + (", ..." if figures.ungraded_tasks > 3 else "")
+    count = _count(figures.ungraded_tasks, "task")
+    return f"{count} without any graded trial, so the mean speaks of the others only ({named})"
+
+
+def _about_replications(figures: Figures) -> str:
+    if figures.fewest_graded == figures.most_graded:
+        return ""
+    return (
+        f"tasks have {figures.fewest_graded} to {figures.most_graded} graded trials; "
+        "each weighs the same in the mean"
+    )
+
+
+def _about_adoptions(figures: Figures) -> str:
+    if not figures.adopted:
+        return ""
+    return f"{_count(figures.adopted, 'attempt')} went on after the runner had died, and were adopted"
+
+
+def _about_cut_offs(figures: Figures) -> str:
+    if not figures.cut_off:
+        return ""
+    return f"{_count(figures.cut_off, 'attempt')} cut off by a crash and run again"
+
+
+def _about_system(figures: Figures) -> str:
+    changed = figures.flags.get(SYSTEM_CHANGED, 0)
+    if not changed:
+        return ""
+    return f"in {_count(changed, 'trial')} the agent changed the system that the grader ran in"
+
+
+def _about_invalidated(figures: Figures) -> str:
+    if not figures.invalidated:
+        return ""
+    return f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+
+
+def _about_rates(shift: RetryShift) -> Iterator[Caution]:
+    baseline = shift.variants[0]
+    for each in shift.variants:
+        if each.rate_p is not None and each.rate_p < ALPHA:
+            text = (
+                f"{100 * each.rate:.1f}% of its trials needed a retry, {100 * baseline.rate:.1f}% of "
+                f"{baseline.variant_id}'s (p = {each.rate_p:.3g}): comparing them is suspect"
+            )
+            yield Caution(kind="retry_rates", variant_id=each.variant_id, text=text)
+
+
+def _describe_outage(outage: Outage) -> str:
+    began, ended = (_clock(seconds) for seconds in (outage.began_at, outage.ended_at))
+    return (
+        f"{outage.trials} agents in a row ended within {outage.longest_agent_s:.3g} s without passing, "
+        f"between {began} and {ended}: was there an outage?"
+    )
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,127 @@
+"""Everything that is computed about a run, as one object, to and from the `ext` of its summary.
+
+Rule: a figure stands there with its inputs; `inputs` holds the sums of every task, from which all of
+them can be computed again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+import msgspec
+
+from labrunner.analysis.cautions import Caution, find_cautions
+from labrunner.analysis.comparison import Comparison, compare_all
+from labrunner.analysis.expense import Expense
+from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
+from labrunner.analysis.measure import choose_measure
+from labrunner.analysis.outage import Outage, find_outage
+from labrunner.analysis.pairing import Arm
+from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
+from labrunner.analysis.tally import Cell, Tally, VariantTally
+
+_SUMS: Final = tuple(field.name for field in fields(Cell))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run says."""
+
+    has_intervals: bool
+    """False in the summary of a run under way, which has nothing heavy in it."""
+    figures: tuple[Figures, ...]
+    comparisons: tuple[Comparison, ...]
+    """Every other variant against the first."""
+    retry_shift: RetryShift | None
+    """None when nothing was retried."""
+    outage: Outage | None
+    cautions: tuple[Caution, ...]
+
+
+def make_report(
+    tally: Tally, planned: Mapping[str, int], *, expense: Expense | None = None, with_intervals: bool = True
+) -> Report:
+    """Compute everything; `planned` names each variant's number of slots, in order."""
+    figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
+    arms = make_arms(tally, planned)
+    comparisons = compare_all([(arms[0], other) for other in arms[1:]]) if with_intervals else ()
+    shift = report_retries([_headline(tally, each) for each in figures]) if with_intervals else None
+    outage = find_outage(expense.variants) if expense and with_intervals else None
+    return Report(
+        has_intervals=with_intervals,
+        figures=figures,
+        comparisons=comparisons,
+        retry_shift=shift,
+        outage=outage,
+        cautions=find_cautions(figures, shift, outage),
+    )
+
+
+def make_arms(
+    tally: Tally, planned: Mapping[str, int], *, prefix: str = "", digests: Mapping[str, str] | None = None
+) -> tuple[Arm, ...]:
+    """A run's variants as sides of comparisons."""
+    return tuple(
+        Arm(
+            name=f"{prefix}{variant_id}",
+            variant_id=variant_id,
+            tally=tally.variants.get(variant_id, VariantTally()),
+            groups=tally.groups,
+            digests=digests or {},
+            planned=slots,
+        )
+        for variant_id, slots in planned.items()
+    )
+
+
+def to_ext(report: Report, tally: Tally) -> dict[str, Any]:
+    """Give a report as plain JSON."""
+    told: dict[str, Any] = {
+        "has_intervals": report.has_intervals,
+        "is_valid": all(each.is_valid for each in report.figures),
+        "tasks": len(tally.groups),
+        "figures": {each.variant_id: to_plain(each) for each in report.figures},
+        "comparisons": [asdict(each) for each in report.comparisons],
+        "retry_shift": asdict(report.retry_shift) if report.retry_shift else None,
+        "outage": asdict(report.outage) if report.outage else None,
+        "warnings": [asdict(each) for each in report.cautions],
+    }
+    return told | {"inputs": _inputs(tally)} if report.has_intervals else told
+
+
+def from_ext(ext: Mapping[str, Any], order: tuple[str, ...]) -> Report:
+    """Read a report back; `order` names the variants as the summary lists them."""
+    return Report(
+        has_intervals=ext["has_intervals"],
+        figures=tuple(from_plain(ext["figures"][variant_id]) for variant_id in order),
+        comparisons=msgspec.convert(ext["comparisons"], tuple[Comparison, ...]),
+        retry_shift=msgspec.convert(ext["retry_shift"], RetryShift | None),
+        outage=msgspec.convert(ext["outage"], Outage | None),
+        cautions=msgspec.convert(ext["warnings"], tuple[Caution, ...]),
+    )
+
+
+def _headline(tally: Tally, figures: Figures) -> Headline:
+    variant = tally.variants.get(figures.variant_id, VariantTally())
+    return Headline(
+        variant_id=figures.variant_id,
+        tally=variant,
+        measure=choose_measure(variant),
+        observed=figures.observed,
+        interval=figures.interval,
+    )
+
+
+def _inputs(tally: Tally) -> dict[str, Any]:
+    """The sums that every figure is made from, task by task."""
+    groups = {task_id: group for task_id, group in tally.groups.items() if group is not None}
+    return {
+        "columns": _SUMS,
+        "variants": {
+            variant_id: {
+                task_id: [getattr(cell, name) for name in _SUMS] for task_id, cell in variant.cells.items()
+            }
+            for variant_id, variant in tally.variants.items()
+        },
+        "groups": groups,
+    }
