@@ -85,6 +85,8 @@ class Tree:
 
     seat: Seat
     give_back: Callable[[Seat], None]
+    mourn: Callable[[], None]
+    """Called when the keeper is lost."""
 
     def end(self) -> None:
         """Ask for its end; `wait` returns once everything is gone."""
@@ -110,6 +112,7 @@ class Tree:
             data = b""
         if not data:
             self.seat.close()
+            self.mourn()
             raise SandboxFailed(
                 "keeper_lost", "the process that watched over a phase was killed from outside"
             )
@@ -142,6 +145,7 @@ class Warden:
         """Start nothing yet."""
         self._link: socket.socket | None = None
         self._owner = 0
+        self._pid = 0
         self._idle: dict[GroupLimits | None, list[Seat]] = {}
 
     async def launch(self, request: Request, fds: Sequence[int], limits: GroupLimits | None = None) -> Tree:
@@ -156,7 +160,7 @@ class Warden:
         except BaseException:
             seat.close()
             raise
-        return Tree(seat=seat, give_back=self._take_back)
+        return Tree(seat=seat, give_back=self._take_back, mourn=self._look_after)
 
     def close(self) -> None:
         """Let go of warden and keepers: they end everything of ours, and go."""
@@ -167,6 +171,15 @@ class Warden:
         if self._link is not None:
             self._link.close()
             self._link = None
+
+    def _look_after(self) -> None:
+        """See whether the warden has gone: then its idle keepers go too, though they still take requests."""
+        try:
+            is_gone = os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+        except ChildProcessError:
+            is_gone = True  # somebody else has reaped it
+        if is_gone:
+            self.close()
 
     def _take_back(self, seat: Seat) -> None:
         seats = self._idle.setdefault(seat.limits, [])
@@ -181,16 +194,19 @@ class Warden:
         """Give a request and its descriptors to a keeper that lives; return what did not go through yet."""
         if self._owner != os.getpid():
             self.close()  # a fork of this process must not share its parent's keepers
+        fresh_ones = 0
         while True:
             idle = self._idle.get(limits)
+            fresh_ones += not idle
             seat = idle.pop() if idle else self._new_seat(limits)
             message = encode_request(request, seat.group)
             try:
                 sent = socket.send_fds(seat.control, [message], fds)
             except OSError as error:
                 seat.close()
-                if not idle:
-                    self.close()
+                if fresh_ones:
+                    self.close()  # its warden may have been killed: the next try gets another one
+                if fresh_ones > 1:
                     raise SandboxFailed("launch", f"reaching a keeper process: {error}") from error
             else:
                 return seat, message[sent:]
@@ -218,7 +234,7 @@ class Warden:
     def _start(self) -> None:
         self._link, theirs = socket.socketpair()
         with theirs:
-            spawn_warden(theirs.fileno())
+            self._pid = spawn_warden(theirs.fileno())
         self._owner = os.getpid()
         atexit.register(self.close)
 
@@ -242,12 +258,12 @@ def make_group(limits: GroupLimits | None) -> Group | None:
         raise SandboxFailed("control_group", f"making a control group: {error}") from error
 
 
-def spawn_warden(link: int) -> None:
+def spawn_warden(link: int) -> int:
     """Start the warden with `link` as its standard input and none of this process's other descriptors."""
     argv = [sys.executable, "-I", "-S", "-X", "utf8", str(WARDEN)]
     close = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable_fds()]
     link_up = [(os.POSIX_SPAWN_DUP2, link, 0), (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
+    return os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
 
 
 def inheritable_fds() -> list[int]:

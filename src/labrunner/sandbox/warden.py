@@ -454,13 +454,15 @@ class Warden:
                 kill(pid)
 
     def _finish(self) -> None:
-        """Wait for the keepers, which have lost their runner too; end what they leave."""
+        """Wait for the keepers, each of which goes when its runner does; end what they leave."""
         poll = select.poll()
         poll.register(self.wakeups.fd, select.POLLIN)
-        deadline = time.monotonic() + 2 * END_WITHIN_S
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + END_WITHIN_S
+        while True:
             self._tidy()
-            if not self.keepers and not children():
+            if self.keepers:
+                deadline = time.monotonic() + END_WITHIN_S
+            elif not children() or time.monotonic() > deadline:
                 return
             poll.poll(50)
             self.wakeups.drain()

@@ -1,0 +1,73 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox import view
+
+
+def binds(args: list[str]) -> list[str]:
+    return [args[at + 2] for at, arg in enumerate(args) if arg == "--ro-bind"]
+
+
+def make_environment(path: Path, *others: str) -> str:
+    for name in ("bin", "lib"):
+        (path / name).mkdir(parents=True)
+    (path / "lib64").symlink_to("lib")
+    (path / "pyvenv.cfg").touch()
+    for name in others:
+        (path / name).touch()
+    return str(path)
+
+
+def test_an_environment_alone_in_its_folder_is_shown_whole(tmp_path: Path) -> None:
+    prefix = make_environment(tmp_path / "venv")
+    assert binds(list(view.interpreter_mounts(prefix, "/usr"))) == [prefix]
+
+
+def test_an_environment_in_a_project_shows_nothing_of_the_project(tmp_path: Path) -> None:
+    prefix = make_environment(tmp_path / "project", "answers.json")
+    args = list(view.interpreter_mounts(prefix, "/usr"))
+    assert binds(args) == [f"{prefix}/bin", f"{prefix}/lib", f"{prefix}/pyvenv.cfg"]
+    assert args[args.index("--symlink") : args.index("--symlink") + 3] == [
+        "--symlink",
+        "lib",
+        f"{prefix}/lib64",
+    ]
+
+
+def test_an_interpreter_behind_a_link_is_shown_at_both_paths(tmp_path: Path) -> None:
+    (tmp_path / "3.11.7").mkdir()
+    (tmp_path / "3.11").symlink_to("3.11.7")
+    base = str(tmp_path / "3.11")
+    assert binds(list(view.interpreter_mounts(base, base))) == [base, os.path.realpath(base)]
+
+
+@pytest.mark.parametrize("prefix", ["/usr", "/usr/local", "/", str(Path.home())])
+def test_the_system_and_anything_too_wide_is_not_bound_again(prefix: str) -> None:
+    assert list(view.interpreter_mounts(prefix, prefix)) == []
+
+
+def test_kernel_settings_are_covered_for_root_alone() -> None:
+    assert "/proc/sys" in binds(list(view.proc_mounts(is_root=True)))
+    assert list(view.proc_mounts(is_root=False)) == ["--proc", "/proc"]
+
+
+def test_the_host_view_shows_no_accounts_of_the_host() -> None:
+    files = dict(view.host_view().files)
+    assert b"agent:x:1000" in files["/etc/passwd"]
+    assert files["/etc/passwd"].count(b"\n") == 3
+    assert "/etc/shadow" not in files
+
+
+def test_the_linkers_includes_are_put_in_place(tmp_path: Path) -> None:
+    conf = tmp_path / "ld.so.conf"
+    conf.write_text("/opt/lib\ninclude /etc/ld.so.conf.d/*.conf\n")
+    flat = view.flatten_ld_conf(conf)
+    assert flat.startswith("/opt/lib\n")
+    assert "include" not in flat
+
+
+def test_the_interpreter_inside_is_this_one() -> None:
+    assert view.guest_python() == sys.executable
