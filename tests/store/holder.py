@@ -12,7 +12,9 @@ from labrunner.store.lock import acquire
 def main(root: Path, how: str) -> None:
     with acquire(RunPaths(root)):
         if how == "child":
-            child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            # Not closing descriptors is what careless libraries do: the lock must not be among them.
+            quiet = subprocess.DEVNULL
+            child = subprocess.Popen(["sleep", "600"], close_fds=False, stdin=quiet, stdout=quiet)
             print(child.pid, flush=True)
         elif how == "fork":
             ready, say = os.pipe()

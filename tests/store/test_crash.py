@@ -39,7 +39,7 @@ class Ended:
 def drive(runs_dir: Path, die_at: str) -> Ended:
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/store/driver.py"), str(runs_dir)],
-        env=os.environ | {"LAB_DIE_AT": die_at, "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"LAB_DIE_AT": die_at, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         stdout=subprocess.PIPE,
         timeout=60,
     )

@@ -31,7 +31,7 @@ def owner(paths: RunPaths, how: str = "plain") -> Iterator[tuple[subprocess.Pope
     """Another process that owns the run, and the first line that it said."""
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "tests/store/holder.py"), str(paths.root), how],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

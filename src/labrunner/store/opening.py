@@ -51,7 +51,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     paths = lock.paths
     record = read_run(paths)
     journal = scan(paths.commits, record)
-    tails = tail.examine(paths, journal)
+    tails = tail.examine(paths, record.run_id, journal)
     buffer, lost = _open_buffer(paths)
     usable, unusable = _sort_completions(buffer, record, journal)
     in_flight = _find_in_flight(buffer, journal, usable)

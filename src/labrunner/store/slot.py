@@ -6,6 +6,7 @@ would have been committed from at once, so the order of completions can't change
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 
@@ -84,14 +85,16 @@ def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> 
     line = canonical.encode(row)
     if len(line) >= MAX_ROW_BYTES:
         raise ValueError(f"{len(line)} bytes; a row must stay under {MAX_ROW_BYTES}")
-    plain = canonical.decode_plain(line)
+    plain = cast("dict[str, Any]", canonical.decode_plain(line))  # any JSON; the schema says: an object
     schema.validate(kind, plain)
-    match plain:
-        case {"schedule_idx": idx, "ids": {"run_id": run, "trial_id": trial}, **rest}:
-            number = rest.get("attempt", rows.attempt), rest.get("slot_commit_id", rows.slot_commit_id)
-            found = (run, idx, trial, *number)
-        case _:
-            raise ValueError("a row without identity")
+    ids = plain["ids"]
+    found = (
+        ids["run_id"],
+        plain["schedule_idx"],
+        ids["trial_id"],
+        plain.get("attempt", rows.attempt),
+        plain.get("slot_commit_id", rows.slot_commit_id),
+    )
     wanted = (run_id, rows.schedule_idx, rows.trial_id, rows.attempt, rows.slot_commit_id)
     if found != wanted:
         raise ValueError(f"the row belongs to {found}, not to {wanted}")

@@ -29,14 +29,19 @@ class Tail:
     unsure: int
 
 
+class _Owner(msgspec.Struct):
+    run_id: str
+
+
 class _Numbered(msgspec.Struct):
     schedule_idx: int
+    ids: _Owner
 
 
 _numbered: Final = msgspec.json.Decoder(_Numbered)
 
 
-def examine(paths: RunPaths, journal: Journal) -> tuple[Tail, ...]:
+def examine(paths: RunPaths, run_id: str, journal: Journal) -> tuple[Tail, ...]:
     """Compare every file's end with the journal. Raises DamagedRun when they contradict each other.
 
     The rows come first and the journal last: the order in which they must be made durable.
@@ -46,7 +51,7 @@ def examine(paths: RunPaths, journal: Journal) -> tuple[Tail, ...]:
         _examine_rows(paths.predictions, starts.predictions, journal.ends.predictions),
         _examine_rows(paths.scores, starts.scores, journal.ends.scores),
         _examine_rows(paths.trials, starts.trials, journal.ends.trials),
-        _examine_timings(paths.timings, journal.committed),
+        _examine_timings(paths.timings, run_id, journal.committed),
         Tail(
             path=paths.commits,
             size=journal.good_bytes + journal.torn_bytes,
@@ -67,15 +72,16 @@ def _examine_rows(path: Path, start: int, end: int) -> Tail:
     return Tail(path=path, size=size, keep=end, unsure=start)
 
 
-def _examine_timings(path: Path, committed: int) -> Tail:
+def _examine_timings(path: Path, run_id: str, committed: int) -> Tail:
     """Timings have no offsets in the journal: look for the last committed slot's row, from the end."""
     size, keep, seen = _size(path), None, 0
     if committed == 0:
         return Tail(path=path, size=size, keep=0, unsure=0)
     with storing("reading", path), path.open("rb") as file:
         for offset, text in _backwards(file, size):
-            if keep is None and _number(text) == committed - 1:
-                keep = offset + len(text)
+            # Going backwards, the last one met is the first in the file: a doubled row is cut.
+            if _number(text, run_id) == committed - 1:
+                keep, seen = offset + len(text), 0
             seen += keep is not None
             if keep is not None and (seen == GROUP_LIMIT or offset == 0):
                 return Tail(path=path, size=size, keep=keep, unsure=offset)
@@ -98,13 +104,15 @@ def _backwards(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
             yield at, text
 
 
-def _number(text: bytes) -> int | None:
+def _number(text: bytes, run_id: str) -> int | None:
+    """Slot of a whole row of this run, else None."""
     if not text.endswith(b"\n"):
         return None
     try:
-        return _numbered.decode(text).schedule_idx
+        row = _numbered.decode(text)
     except (ValueError, RecursionError):
         return None
+    return row.schedule_idx if row.ids.run_id == run_id else None
 
 
 def _size(path: Path) -> int:
