@@ -85,7 +85,8 @@ class _Attempt:
         async with self._maker.open(spec) as sandbox:
             self._barrier = sandbox.barrier
             self._limits = dict(sandbox.limits)
-            preparation.write_policy(scene.folders, phases.policy_note(scene, self._limits))
+            policy = phases.policy_note(scene, self._limits)
+            await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
             return await self._run_phases(sandbox, guest)
 
     async def _run_phases(self, sandbox: Sandbox, guest: GuestPaths) -> AttemptEnd:
@@ -94,34 +95,40 @@ class _Attempt:
         self._note_run(run)
         if self._setup is not None and (failed := classification.setup_failure(self._setup)):
             return failed
-        facts, invalid_result = await asyncio.to_thread(self._agent_facts)
+        facts = await self._timed("bring_grader", self._look_behind_barrier)
+        if not isinstance(facts, AgentFacts):
+            return facts
+        record = msgspec.json.encode({"agent": self._agent, "ending": facts.ending})
+        await self._notes.barrier_held(self._scene.assignment.token, record)
+        return await self._grade(sandbox, guest, facts)
+
+    def _look_behind_barrier(self) -> AgentFacts | AttemptEnd:
+        """See what the agent left; bring the grader's files, unless that already decides."""
+        facts = self._agent_facts()
         policy = self._scene.context.experiment.grade_on_agent_failure
         if end := classification.end_before_grading(facts, grade_on_agent_failure=policy):
             return end
-        record = msgspec.json.encode({"agent": self._agent, "ending": facts.ending})
-        await self._notes.barrier_held(self._scene.assignment.token, record)
-        await self._timed("bring_grader", preparation.bring_grader, self._scene.task, self._scene.folders)
-        return await self._grade(sandbox, guest, facts, invalid_result=invalid_result)
+        preparation.bring_grader(self._scene.task, self._scene.folders)
+        preparation.clear_verdicts(self._scene.folders)
+        return facts
 
-    async def _grade(
-        self, sandbox: Sandbox, guest: GuestPaths, facts: AgentFacts, *, invalid_result: bool
-    ) -> Graded:
+    async def _grade(self, sandbox: Sandbox, guest: GuestPaths, facts: AgentFacts) -> Graded:
         """Run the grader until it gives a judgement or its retries are used up."""
         phase = phases.grader_phase(self._scene, guest, facts.ending)
         while True:
             self._grader_tries += 1
-            await asyncio.to_thread(preparation.clear_verdicts, self._scene.folders)
             await self._notes.grader_starting(self._scene.assignment.token)
             end = await sandbox.run_grader(phase)
             self._grader = _fact(end)
             self._add_seconds("grader", end.seconds)
             try:
-                return await asyncio.to_thread(self._judged, self._grader, facts, invalid_result)
+                return await asyncio.to_thread(self._judged, self._grader, facts)
             except GraderFailed:
                 if self._grader_tries > self._scene.task.grader.retries:
                     raise
+            await asyncio.to_thread(preparation.clear_verdicts, self._scene.folders)
 
-    def _judged(self, grader: PhaseFact, facts: AgentFacts, invalid_result: bool) -> Graded:
+    def _judged(self, grader: PhaseFact, facts: AgentFacts) -> Graded:
         if failure := classification.grader_failure(grader):
             raise GraderFailed(*failure)
         assignment, out = self._scene.assignment, self._scene.folders.out
@@ -133,23 +140,23 @@ class _Attempt:
         score = self._read(out, "benchmark_score.json", SCORE_CAP)
         judgement = judge(score, identity, pass_at=self._scene.task.grader.pass_at)
         prediction = read_prediction(self._read(out, "benchmark_prediction.json", SCORE_CAP), identity)
-        return classification.graded(facts, judgement, prediction, invalid_result=invalid_result)
+        return classification.graded(facts, judgement, prediction)
 
-    def _agent_facts(self) -> tuple[AgentFacts, bool]:
-        """Join how the agent ended with what it handed in; and whether that is not what it should be."""
+    def _agent_facts(self) -> AgentFacts:
+        """Join how the agent ended with what it handed in."""
         agent = self._scene.variant.agent
         end = self._agent or PhaseFact()
         result = self._read(self._scene.folders.out, "result.json", RESULT_CAP)
         is_missing = isinstance(result, Refusal) and result.reason == "missing"
         is_valid = isinstance(result, bytes) and _is_agent_result(result)
         cause = agent.error_exit_codes.get(end.exit_status) if end.exit_status is not None else None
-        facts = AgentFacts(
+        return AgentFacts(
             end=end,
             has_result=is_valid,
+            has_invalid_result=not is_valid and not is_missing,
             requires_result=agent.require_result,
             error_cause=Cause(cause) if cause is not None else None,
         )
-        return facts, not is_valid and not is_missing
 
     def _read(self, folder: Path, name: str, cap: int) -> bytes | Refusal:
         data = read_plain(folder, name, cap=cap)

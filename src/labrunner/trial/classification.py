@@ -17,6 +17,8 @@ class AgentFacts:
 
     end: PhaseFact
     has_result: bool
+    has_invalid_result: bool
+    """It wrote something else in its result's place."""
     requires_result: bool
     error_cause: Cause | None
     """The cause that the agent's `error_exit_codes` name for its exit status, if they name one."""
@@ -95,14 +97,12 @@ def grader_failure(grader: PhaseFact) -> tuple[str, str] | None:
     return None
 
 
-def graded(
-    agent: AgentFacts, judgement: Judgement, prediction: Prediction | None, *, invalid_result: bool
-) -> Graded:
+def graded(agent: AgentFacts, judgement: Judgement, prediction: Prediction | None) -> Graded:
     """The end of an attempt whose grader gave a judgement."""
     flags = [*_result_flags(agent)]
     if judgement.is_missing:
         flags.append("missing")
-    if invalid_result:
+    if agent.has_invalid_result:
         flags.append("invalid_result")
     return Graded(
         verdict=judgement.verdict,

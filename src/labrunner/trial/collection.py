@@ -41,7 +41,7 @@ def collect(folders: AttemptFolders, masker: Masker) -> Collected:
         keeping = _Keeping(folders=folders, masker=masker)
         files = tuple(keeping.results())
         logs = tuple(keeping.logs())
-        for folder in (folders.out, folders.logs, folders.state, folders.root, folders.root.parent):
+        for folder in _folders_of(folders.root, (*files, *logs)):
             _sync_folder(folder)
         remove_tree(folders.scratch)
         remove_tree(folders.grader)
@@ -88,6 +88,12 @@ class _Keeping:
             digest=f"sha256:{hashlib.sha256(kept).hexdigest()}",
             size=len(kept),
         )
+
+
+def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[Path]:
+    """Folders that must be durable for these files to be found: from theirs up to that of all trials."""
+    inner = dict.fromkeys((root / ref.path).parent for ref in refs)
+    return [*inner, root, root.parent, root.parent.parent]
 
 
 def _head_and_tail(path: Path) -> bytes:

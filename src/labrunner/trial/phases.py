@@ -27,6 +27,8 @@ def sandbox_plan(scene: AttemptScene) -> SandboxPlan:
     """The variant's sandbox with the task's own image, working directory and limits."""
     plan, own = scene.variant.sandbox, scene.task.resources
     named = tuple(name for name in Resources.__dataclass_fields__ if getattr(own, name) is not None)
+    if not (named or scene.task.image or scene.task.workdir):
+        return plan
     return replace(
         plan,
         image=scene.task.image or plan.image,
