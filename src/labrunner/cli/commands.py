@@ -54,6 +54,17 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             does="a new run that takes over what was good and runs the rest",
             aliases=("eval-retry",),
         ),
+        "set": Command(
+            module="labrunner.cli.sets",
+            usage="TARGET... --log-dir D",
+            does="several experiments into one directory, until all have succeeded",
+            aliases=("eval-set",),
+        ),
+        "stop": Command(
+            module="labrunner.cli.stop",
+            usage="RUN",
+            does="ask a live run, from another terminal, to stop in order",
+        ),
         "show": Command(
             module="labrunner.cli.show",
             usage="RUN [TRIAL]",

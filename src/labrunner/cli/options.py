@@ -15,7 +15,7 @@ RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
 ]
 LogDir = Annotated[Path, typer.Option("--log-dir", help="where runs are kept")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+Json = Annotated[bool, typer.Option("--json", envvar="LAB_JSON", help="print JSON instead of text")]
 
 
 def make_app() -> typer.Typer:
@@ -23,6 +23,7 @@ def make_app() -> typer.Typer:
     return typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"auto_envvar_prefix": "LAB", "help_option_names": ["-h", "--help"]},
     )
 

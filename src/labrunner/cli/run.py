@@ -5,8 +5,10 @@ import sys
 
 from labrunner.cli import plan
 from labrunner.cli.commands import COMMANDS
+from labrunner.cli.retry import tell_plan
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
+from labrunner.engine.retrying import carry_out_retry, find_readable, plan_reuse_of
 from labrunner.engine.run import run_experiment
 from labrunner.errors import ExitCode
 from labrunner.experiment.model import Experiment
@@ -25,7 +27,12 @@ def run(call: Call) -> int:
 
 def _run_one(experiment: Experiment, call: Call) -> int:
     _warn_of_first_error(experiment)
-    end = asyncio.run(run_experiment(experiment, call.options(tell_checks), watch))
+    options = call.options(tell_checks)
+    if call.reuse is not None:
+        planned = plan_reuse_of(experiment, find_readable(call.reuse))
+        end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+    else:
+        end = asyncio.run(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
     return int(end.exit_code)
 
@@ -39,4 +46,4 @@ def _warn_of_first_error(experiment: Experiment) -> None:
         )
 
 
-app = make_target_app(run, f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.")
+app = make_target_app(run, f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.", own=("--reuse",))

@@ -3,10 +3,10 @@
 So `lab plan` with the same words shows exactly what `lab run` would do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -49,7 +49,9 @@ _TaskIds = Annotated[
 ]
 _Tags = Annotated[list[str] | None, typer.Option("--tag", help="only tasks with this tag (repeatable)")]
 _Variants = Annotated[list[str] | None, typer.Option("--variant", help="only this variant (repeatable)")]
-_Sets = Annotated[list[str] | None, typer.Option("--set", help="a.b=c: set a field (repeatable)")]
+_Sets = Annotated[
+    list[str] | None, typer.Option("--set", envvar="LAB_SET", help="a.b=c: set a field (repeatable)")
+]
 _Env = Annotated[list[str] | None, typer.Option("--env", help="K=V: a variable for the agent (repeatable)")]
 _EnvFile = Annotated[Path | None, typer.Option(help="a file of K=V lines with values of secrets")]
 _FailOnError = Annotated[
@@ -90,6 +92,9 @@ class Call:
     env_file: Path | None
     as_json: bool
     dry_run: bool
+    reuse: Path | None
+    attempts: int | None
+    wait_s: float | None
 
     def options(self, on_checks: Callable[[tuple[Check, ...]], None] | None = None) -> RunOptions:
         """How runs are carried out."""
@@ -110,10 +115,18 @@ class Call:
         return tuple(load(target, self.overrides) for target in self.targets)
 
 
-def make_target_app(act: Callable[[Call], int], does: str, *, takes_runs: bool = False) -> typer.Typer:
-    """Make a command that takes experiments, or runs; `act` returns the exit code."""
+def make_target_app(
+    act: Callable[[Call], int], does: str, *, takes_runs: bool = False, own: tuple[str, ...] = ()
+) -> typer.Typer:
+    """Make a command that takes experiments, or runs; `act` returns the exit code.
+
+    `own` names the options that not every such command has; the others refuse them.
+    """
     app = make_app()
     targets_type = _Runs if takes_runs else _Targets
+
+    def option(name: str, does: str) -> Any:  # noqa: ANN401 - typer's own marker, read at run time
+        return typer.Option(name, hidden=name not in own, help=does)
 
     @app.command(help=does)
     def command(  # noqa: PLR0913 - the signature is the command line
@@ -135,9 +148,21 @@ def make_target_app(act: Callable[[Call], int], does: str, *, takes_runs: bool =
         log_dir: LogDir = DEFAULT_RUNS,
         grace: _Grace = None,
         keep_workspace: _KeepSandbox = None,
+        reuse: Annotated[
+            Path | None, option("--reuse", "take over good results of the runs in this directory")
+        ] = None,
+        retry_attempts: Annotated[
+            int | None, option("--retry-attempts", "how often each experiment is tried (10)")
+        ] = None,
+        retry_wait: Annotated[
+            float | None, option("--retry-wait", "seconds before it is tried again (30); doubles each time")
+        ] = None,
         dry_run: _DryRun = False,
         as_json: Json = False,
     ) -> None:
+        _refuse_foreign(
+            own, {"--reuse": reuse, "--retry-attempts": retry_attempts, "--retry-wait": retry_wait}
+        )
         overrides = Overrides(
             sets=pairs(sets, "--set"),
             sandbox=sandbox,
@@ -162,7 +187,16 @@ def make_target_app(act: Callable[[Call], int], does: str, *, takes_runs: bool =
             env_file=env_file,
             as_json=as_json,
             dry_run=dry_run,
+            reuse=reuse,
+            attempts=retry_attempts,
+            wait_s=retry_wait,
         )
         raise typer.Exit(act(call))
 
     return app
+
+
+def _refuse_foreign(own: tuple[str, ...], given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None and name not in own:
+            raise InputError(name, "is not an option of this command")

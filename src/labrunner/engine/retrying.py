@@ -90,6 +90,11 @@ def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:
     )
 
 
+def find_readable(runs_dir: Path) -> list[RunPaths]:
+    """All runs of a directory that can be read, the newest first; none is fine."""
+    return [run.paths for run in list_runs(runs_dir) if run.state != "unreadable"]
+
+
 def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:
     """All runs beside this one with the same lineage, the newest first; this one always among them."""
     beside = [

@@ -1,0 +1,33 @@
+"""`lab set`: several experiments into one directory, until all have succeeded."""
+
+import asyncio
+import sys
+
+from labrunner.cli.retry import tell_plan
+from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.target import Call, make_target_app
+from labrunner.engine.sets import SetOptions, run_set
+
+
+def run_all(call: Call) -> int:
+    """Run every target until all have succeeded."""
+    defaults = SetOptions()
+    options = SetOptions(
+        attempts=call.attempts if call.attempts is not None else defaults.attempts,
+        wait_s=call.wait_s if call.wait_s is not None else defaults.wait_s,
+    )
+    end = asyncio.run(
+        run_set(call.experiments(), call.options(tell_checks), options, watch, on_plan=tell_plan)
+    )
+    for paths in end.done_before:
+        sys.stderr.write(f"{paths.root.name}: succeeded before, nothing to do\n")
+    for each in end.ends:
+        tell_end(each, as_json=call.as_json)
+    return int(end.exit_code)
+
+
+app = make_target_app(
+    run_all,
+    "Run experiments into one directory, retry those that fail, until all have succeeded.",
+    own=("--retry-attempts", "--retry-wait"),
+)

@@ -1,0 +1,139 @@
+"""Running several experiments into one directory until all have succeeded.
+
+Rules: called again, it goes on where it was: an experiment whose newest run succeeded is done, one that
+crashed or was stopped is retried with everything that was finished taken over. Crashed runs stay for the
+post-mortem. An experiment is recognised by its name, not by where its file lies; where its content has
+changed since, what the change touches is run again.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from labrunner.engine.retrying import Retry, carry_out_retry, lineage
+from labrunner.engine.reuse import open_sources, plan_reuse
+from labrunner.engine.run import RunOptions, run_experiment
+from labrunner.engine.session import RunEnd, Watch
+from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.model import Experiment
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import list_runs
+from labrunner.store.record import read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOptions:
+    """How often and how soon failed experiments are tried again."""
+
+    attempts: int = 10
+    wait_s: float = 30.0
+    longest_wait_s: float = 3600.0
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One experiment of a set, and how it stands."""
+
+    experiment: Experiment
+    state: Literal["done", "open"]
+    newest: RunPaths | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetEnd:
+    """How a set ended."""
+
+    ends: tuple[RunEnd, ...]
+    """The last sitting of each experiment that was run."""
+    done_before: tuple[RunPaths, ...]
+    exit_code: ExitCode
+
+
+def look_at(experiment: Experiment, runs_dir: Path) -> Member:
+    """How an experiment stands in a directory."""
+    mine = [run for run in list_runs(runs_dir) if run.state != "unreadable" and run.name == experiment.name]
+    newest = mine[0] if mine else None
+    is_done = (
+        newest is not None
+        and newest.state == "success"
+        and read_run(newest.paths).digests.experiment == experiment.digest
+    )
+    return Member(
+        experiment=experiment, state="done" if is_done else "open", newest=newest.paths if newest else None
+    )
+
+
+async def run_set(
+    experiments: Sequence[Experiment],
+    options: RunOptions,
+    set_options: SetOptions,
+    watch: Watch,
+    *,
+    on_plan: Callable[[Retry], None],
+) -> SetEnd:
+    """Run experiments until all have succeeded or their attempts are used up."""
+    refuse_doubles(experiments)
+    members = [look_at(experiment, options.runs_dir) for experiment in experiments]
+    ends: dict[int, RunEnd] = {}
+    for attempt in range(1, set_options.attempts + 1):
+        owed = [n for n, member in enumerate(members) if _is_owed(member, ends.get(n))]
+        if not owed:
+            break
+        if attempt > 1:
+            await set_options.pause(_wait_s(attempt, set_options))
+        for number in owed:
+            ends[number] = await _run_member(members[number], options, watch, on_plan)
+            if ends[number].exit_code is ExitCode.INTERRUPTED:
+                return _conclude(members, ends)
+            members[number] = replace(members[number], newest=ends[number].paths)
+    return _conclude(members, ends)
+
+
+def refuse_doubles(experiments: Sequence[Experiment]) -> None:
+    """Refuse two experiments with one name: nobody could tell their runs apart."""
+    seen: dict[tuple[str, str], str] = {}
+    for experiment in experiments:
+        key = (experiment.name, experiment.digest)
+        if key in seen:
+            raise InputError(
+                experiment.source, f"is the same experiment as {seen[key]}; give it another name"
+            )
+        seen[key] = experiment.source
+
+
+async def _run_member(
+    member: Member, options: RunOptions, watch: Watch, on_plan: Callable[[Retry], None]
+) -> RunEnd:
+    if member.newest is None:
+        return await run_experiment(member.experiment, options, watch)
+    lineage_id = read_run(member.newest).lineage_id
+    chain = lineage(member.newest, lineage_id)
+    retry = Retry(
+        experiment=member.experiment,
+        lineage_id=lineage_id,
+        retry_of=tuple(str(run.root.resolve()) for run in chain),
+        reuse=plan_reuse(member.experiment, open_sources(chain)),
+    )
+    return await carry_out_retry(retry, options, watch, on_plan=on_plan)
+
+
+def _is_owed(member: Member, end: RunEnd | None) -> bool:
+    return member.state == "open" and (end is None or end.exit_code is not ExitCode.SUCCESS)
+
+
+def _wait_s(attempt: int, options: SetOptions) -> float:
+    full = min(options.longest_wait_s, options.wait_s * 2.0 ** (attempt - 2))
+    return full * (0.5 + 0.5 * random.random())
+
+
+def _conclude(members: Sequence[Member], ends: dict[int, RunEnd]) -> SetEnd:
+    codes = [end.exit_code for end in ends.values() if end.exit_code is not ExitCode.SUCCESS]
+    return SetEnd(
+        ends=tuple(ends.values()),
+        done_before=tuple(m.newest for m in members if m.state == "done" and m.newest is not None),
+        exit_code=codes[0] if codes else ExitCode.SUCCESS,
+    )

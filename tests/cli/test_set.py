@@ -1,0 +1,87 @@
+import json
+import subprocess
+from pathlib import Path
+
+from tests.cli.calling import LAB, environment, lab, write_experiment
+from tests.cli.test_retry import flaky, starts
+from tests.cli.test_run import AGENT_SHOUTS, wait_for
+
+SLOW = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
+
+
+def test_a_live_run_is_stopped_from_another_terminal(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent=SLOW)
+    process = subprocess.Popen(
+        [LAB, "run", "--run-id", "x"], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    commits = tmp_path / ".lab/runs/x/commits.jsonl"
+    wait_for(lambda: commits.exists() and commits.stat().st_size > 0)
+
+    stopped = lab("stop", "x", "--now", cwd=tmp_path)
+
+    assert process.wait(timeout=30) == 130
+    assert str(process.pid) in stopped.out
+    assert "not running" in lab("stop", "x", cwd=tmp_path).out
+    assert lab("show", "x", "--json", cwd=tmp_path).json()["state"] == "cancelled"
+
+
+def test_a_set_runs_until_all_succeeded_and_does_nothing_when_called_again(tmp_path: Path) -> None:
+    for name, agent in (("good", AGENT_SHOUTS), ("flaky", FLAKY_ONCE)):
+        folder = write_experiment(tmp_path / name, agent=agent)
+        text = (folder / "experiment.yaml").read_text().replace("name: shout", f"name: {name}")
+        (folder / "experiment.yaml").write_text(text)
+    (tmp_path / "marks").mkdir()
+    words = (
+        "set",
+        "good/experiment.yaml",
+        "flaky/experiment.yaml",
+        "--log-dir",
+        "logs",
+        "--retry-wait",
+        "0",
+        "--env",
+        f"MARKS={tmp_path / 'marks'}",
+    )
+
+    first = lab(*words, cwd=tmp_path)
+    second = lab(*words, cwd=tmp_path)
+
+    assert first.code == 0, first.err
+    runs = lab("log", "list", "--log-dir", "logs", "--json", cwd=tmp_path).json()
+    assert sorted((run["name"], run["state"]) for run in runs) == [
+        ("flaky", "error"),
+        ("flaky", "success"),
+        ("good", "success"),
+    ]
+    assert second.code == 0
+    assert second.err.count("succeeded before, nothing to do") == 2
+
+
+FLAKY_ONCE = (
+    """
+import os, pathlib
+mark = pathlib.Path(os.environ["MARKS"], os.environ["AGENTLAB_TASK_ID"])
+if os.environ["AGENTLAB_TASK_ID"] == "t2" and not mark.exists():
+    mark.touch()
+    raise SystemExit(75)
+"""
+    + AGENT_SHOUTS
+)
+
+
+def test_good_results_of_a_directory_are_reused(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="t2")
+    (tmp_path / "starts").write_text("")
+    (tmp_path / "bad").write_text("")
+    record = json.loads((tmp_path / ".lab/runs/first/run.json").read_text())
+    names = [
+        word for name, value in record["overrides"]["env"].items() for word in ("--env", f"{name}={value}")
+    ]
+
+    reused = lab("run", "--run-id", "second", "--reuse", ".lab/runs", *names, cwd=tmp_path)
+    nothing = lab("run", "--run-id", "third", "--reuse", "nowhere", "--limit", "1", *names, cwd=tmp_path)
+
+    assert reused.code == 0, reused.err
+    assert "4 trials taken over, 1 to run" in reused.err
+    assert starts(tmp_path) == ["t2", "t0"]
+    assert nothing.code == 0
