@@ -33,7 +33,7 @@ CHUNK: Final = 1 << 20
 
 
 @contextmanager
-def storing(doing: str, path: Path) -> Iterator[None]:
+def storing(doing: str, path: Path | str) -> Iterator[None]:
     """Turn an OSError into a StoreError that names what was being done, the file and the reason."""
     try:
         yield

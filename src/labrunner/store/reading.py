@@ -81,7 +81,7 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
             yield _join(rows, timings, placed)
             committed += 1
         for kept in iter_beyond(waiting, committed):
-            yield _decode(_slots, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}")
+            yield _decode(_slots, kept.payload, "buffered slot", kept.schedule_idx)
 
 
 def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
@@ -92,10 +92,10 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
         rows = stack.enter_context(open_rows(paths))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
-            yield _decode(_trials, rows.read_trial(placed), f"{paths.trials}: slot {committed}")
+            yield _decode(_trials, rows.read_trial(placed), "trial row of slot", committed)
             committed += 1
         for kept in iter_beyond(waiting, committed):
-            yield _decode(_trial_only, kept.payload, f"{paths.buffer}: slot {kept.schedule_idx}").trial
+            yield _decode(_trial_only, kept.payload, "buffered slot", kept.schedule_idx).trial
 
 
 def open_waiting(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
@@ -121,21 +121,21 @@ def _warn_of_buffer(error: StoreError) -> None:
 
 def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:
     line, lines = placed.line, rows.read(placed)
-    where = f"slot {line.schedule_idx}"
+    idx = line.schedule_idx
     return SlotRows(
-        schedule_idx=line.schedule_idx,
+        schedule_idx=idx,
         trial_id=line.trial_id,
         attempt=line.attempt,
         slot_commit_id=line.slot_commit_id,
-        predictions=tuple(_decode(_predictions, row, f"prediction of {where}") for row in lines.predictions),
-        scores=tuple(_decode(_scores, row, f"score of {where}") for row in lines.scores),
-        trial=_decode(_trials, lines.trials[0], f"trial row of {where}"),
-        timing=_decode(_timings, timings.readline(), f"timing of {where}"),
+        predictions=tuple(_decode(_predictions, row, "prediction of slot", idx) for row in lines.predictions),
+        scores=tuple(_decode(_scores, row, "score of slot", idx) for row in lines.scores),
+        trial=_decode(_trials, lines.trials[0], "trial row of slot", idx),
+        timing=_decode(_timings, timings.readline(), "timing of slot", idx),
     )
 
 
-def _decode(decoder: msgspec.json.Decoder[Decoded], data: bytes, where: str) -> Decoded:
+def _decode(decoder: msgspec.json.Decoder[Decoded], data: bytes, what: str, idx: int) -> Decoded:
     try:
         return decoder.decode(data)
     except (ValueError, RecursionError) as error:
-        raise DamagedRun(f"reading {where}: {error}") from error
+        raise DamagedRun(f"reading {what} {idx}: {error}; try: lab verify") from error

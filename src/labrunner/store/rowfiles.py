@@ -90,7 +90,7 @@ def _open(path: Path) -> BinaryIO:
 def _read(file: BinaryIO, start: int, end: int, count: int, idx: int) -> list[bytes]:
     if start == end and count == 0:
         return []
-    with storing("reading", Path(file.name)):
+    with storing("reading", file.name):
         file.seek(start)
         data = file.read(max(0, end - start))
     lines = split_lines(data)
