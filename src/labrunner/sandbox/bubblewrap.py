@@ -36,7 +36,7 @@ from labrunner.sandbox.door import (
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
-from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_scratch, run_in_order
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_room, run_in_order
 from labrunner.sandbox.seccomp import make_filter
 from labrunner.sandbox.view import UID, guest_python, host_view, network_mounts
 
@@ -172,7 +172,7 @@ class BubblewrapSandbox(Unfetchable):
 
     async def _run(self, phase: Phase) -> Finished:
         refuse(phase)
-        scratch = make_scratch(self.spec.folders, phase.name)
+        scratch = await make_room(self.spec.folders, phase.name)
         args = "\0".join((*self.common, *phase_args(self.spec, phase, scratch), "")).encode(
             errors="surrogateescape"
         )

@@ -16,6 +16,8 @@ from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd, Sa
 from labrunner.sandbox.launch import ENDS_WITHIN_S, Report, Request, Tree, warden
 from labrunner.sandbox.limits import Enforcement
 
+_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
@@ -25,8 +27,22 @@ class Scratch:
     tmp: Path
 
 
-def make_scratch(folders: AttemptFolders, name: str) -> Scratch:
-    """Make HOME and TMPDIR that no phase has had before."""
+async def make_room(folders: AttemptFolders, name: str) -> Scratch:
+    """Make HOME and TMPDIR that no phase has had before, and the phase's logs.
+
+    In a thread: while others sync, a file system lets whoever makes a name wait.
+    """
+    return await asyncio.to_thread(_make_room, folders, name)
+
+
+def _make_room(folders: AttemptFolders, name: str) -> Scratch:
+    with SandboxFailed.during("scratch", f"making room for the {name} in {folders.root}"):
+        for path in _log_files(folders, name):
+            os.close(os.open(path, _LOG, 0o600))
+        return _make_scratch(folders, name)
+
+
+def _make_scratch(folders: AttemptFolders, name: str) -> Scratch:
     for number in range(1, 1000):
         prefix = name if number == 1 else f"{name}-{number}"
         scratch = Scratch(home=folders.scratch / f"{prefix}-home", tmp=folders.scratch / f"{prefix}-tmp")
@@ -148,9 +164,12 @@ async def run_in_order(
 def open_streams(phase: Phase, folders: AttemptFolders, opened: list[int]) -> None:
     """Open standard input, output and error, in this order. Output of an earlier try stays before ours."""
     opened.append(os.open(phase.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened.append(os.open(folders.logs / f"{phase.name}.stdout", flags, 0o600))
-    opened.append(os.open(folders.logs / f"{phase.name}.stderr", flags, 0o600))
+    for path in _log_files(folders, phase.name):
+        opened.append(os.open(path, _LOG, 0o600))  # noqa: PERF401 - what was opened before a failure is closed
+
+
+def _log_files(folders: AttemptFolders, name: str) -> tuple[str, str]:
+    return f"{folders.logs}/{name}.stdout", f"{folders.logs}/{name}.stderr"
 
 
 def judge(report: Report, why: str | None, *, oom_killed: bool, over_disk: bool) -> PhaseEnd:

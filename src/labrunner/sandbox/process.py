@@ -27,7 +27,7 @@ from labrunner.sandbox.door import (
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
-from labrunner.sandbox.phase import Command, Finished, PhaseRunner, make_scratch, run_in_order
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, make_room, run_in_order
 
 KEEPER_PROCESSES = 1
 SMALLEST_DATA_LIMIT_MB = 64
@@ -74,7 +74,7 @@ class ProcessSandbox(Unfetchable):
             )
         if phase.network.mode == "allow":
             raise SandboxFailed("network", "the process sandbox can't keep a list of allowed hosts")
-        scratch = make_scratch(self.spec.folders, phase.name)
+        scratch = await make_room(self.spec.folders, phase.name)
         cwd = str(self.spec.folders.workspace)
         env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp), "PWD": cwd}
         command = Command(argv=phase.argv, env=env, cwd=cwd)
