@@ -53,8 +53,9 @@ class Range:
     trials: int
     low: float
     high: float
-    p_low: float
-    p_high: float
+    p_low: float | None
+    p_high: float | None
+    """p-values of these differences; None for retries, whose effect is judged by the sign alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +183,8 @@ def _range(pairing: Pairing, measure: Measure, trials: int, *, of_errors: bool =
         trials=trials,
         low=at_low,
         high=at_high,
-        p_low=sign_flip(sum_by_unit(low), pairing.unit).value,
-        p_high=sign_flip(sum_by_unit(high), pairing.unit).value,
+        p_low=sign_flip(sum_by_unit(low), pairing.unit).value if of_errors else None,
+        p_high=sign_flip(sum_by_unit(high), pairing.unit).value if of_errors else None,
     )
 
 

@@ -7,18 +7,28 @@ over trials that report the quantity; what a trial does not report is not zero. 
 import math
 from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from labrunner.analysis.tally import Trial
 from labrunner.records.completion import AttemptTiming
 from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import TimingRow
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
 Timing = TimingGlance | TimingRow
-REPORTED: Final = ("tokens", "cost_usd", "cpu_s")
-"""What agents and sandboxes report and can be summed. `time_s` is the sum of an attempt's phases."""
+Attempt = AttemptTimes | AttemptTiming
+QUANTITIES: Final = ("time_s", "agent_s", "tokens", "cost_usd", "cpu_s")
+"""What is summed over attempts. `time_s` is the sum of an attempt's phases; the last three are reported
+by agents and sandboxes."""
+_UNKNOWN: Final = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,48 +46,58 @@ class Quantity:
 
 
 class VariantExpense:
-    """One variant's expenses."""
+    """One variant's expenses: rows of numbers, NaN where a trial does not tell."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._by_trial: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
-        self._discarded: defaultdict[str, float] = defaultdict(float)
-        self.ended_at = array("d")
-        """When each trial's last attempt ended, in seconds since 1970; NaN when nobody knows."""
-        self.agent_s = array("d")
-        """How long its agent ran; NaN when it did not."""
-        self.has_passed = bytearray()
+        self._spent = array("d")
+        self._ends = array("d")
+        self._discarded = dict.fromkeys(QUANTITIES, 0.0)
         self.adopted = 0
         self.cut_off = 0
 
     def add(self, trial: Trial, timing: Timing) -> None:
         """Take in one final trial."""
-        *discarded, last = map(_spend, timing.attempts)
-        whole = dict(last)
-        for spent in discarded:
-            for name, amount in spent.items():
-                whole[name] = whole.get(name, 0.0) + amount
-                self._discarded[name] += amount
-        for name, amount in whole.items():
-            self._by_trial[name].append(amount)
-        self.ended_at.append(_seconds(timing.attempts[-1].ended_at))
-        self.agent_s.append(timing.attempts[-1].phases_s.get("agent", math.nan))
-        self.has_passed.append(trial.verdict == "pass")
-        self.adopted += sum(attempt.adopted for attempt in timing.attempts)
-        self.cut_off += len(timing.cut_off)
+        attempts = timing.attempts
+        last = attempts[-1]
+        self._spent.extend(_spend(last) if len(attempts) == 1 else self._sum(attempts))
+        self._ends.extend(
+            (_seconds(last.ended_at), last.phases_s.get("agent", _UNKNOWN), trial.verdict == "pass")
+        )
+        for attempt in attempts:
+            self.adopted += attempt.adopted
+        if timing.cut_off:
+            self.cut_off += len(timing.cut_off)
 
     def quantities(self) -> dict[str, Quantity]:
-        """Every quantity that was reported."""
-        return {name: self._quantity(name) for name in sorted(self._by_trial)}
+        """Every quantity that any trial tells."""
+        numpy = import_module("numpy")
+        rows = numpy.array(self._spent).reshape(-1, len(QUANTITIES))
+        columns = zip(QUANTITIES, (column[~numpy.isnan(column)] for column in rows.T), strict=True)
+        return {name: self._quantity(name, values) for name, values in columns if len(values)}
 
-    def _quantity(self, name: str) -> Quantity:
-        values = sorted(self._by_trial[name])
+    def ends(self) -> "Numbers":
+        """For each trial: when its last attempt ended (seconds since 1970), its agent's time, its success."""
+        ends: Numbers = import_module("numpy").array(self._ends).reshape(-1, 3)
+        return ends
+
+    def _sum(self, attempts: Sequence[Attempt]) -> list[float]:
+        *discarded, last = map(_spend, attempts)
+        whole = list(last)
+        for spent in discarded:
+            for number, (name, amount) in enumerate(zip(QUANTITIES, spent, strict=True)):
+                if not math.isnan(amount):
+                    self._discarded[name] += amount
+                    whole[number] = amount + (0.0 if math.isnan(whole[number]) else whole[number])
+        return whole
+
+    def _quantity(self, name: str, values: "Numbers") -> Quantity:
         return Quantity(
             trials=len(values),
             median=quantile(values, 0.5),
             p95=quantile(values, 0.95),
-            total=math.fsum(values),
-            discarded=self._discarded.get(name, 0.0),
+            total=float(values.sum()),
+            discarded=self._discarded[name],
         )
 
 
@@ -93,21 +113,21 @@ class Expense:
         self.variants[trial.ids.variant_id].add(trial, timing)
 
 
-def quantile(ordered: list[float], share: float) -> float:
-    """Quantile of sorted values, interpolated linearly between neighbours."""
-    at = share * (len(ordered) - 1)
-    below = math.floor(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+def quantile(values: "Numbers", share: float) -> float:
+    """Quantile of numbers, interpolated linearly between neighbours."""
+    return float(import_module("numpy").quantile(values, share))
 
 
-def _spend(attempt: AttemptTimes | AttemptTiming) -> dict[str, float]:
-    spent = {name: attempt.usage[name] for name in REPORTED if name in attempt.usage}
-    if attempt.phases_s:
-        spent["time_s"] = sum(attempt.phases_s.values())
-        if "agent" in attempt.phases_s:
-            spent["agent_s"] = attempt.phases_s["agent"]
-    return spent
+def _spend(attempt: Attempt) -> tuple[float, ...]:
+    """An attempt's amounts, in the order of `QUANTITIES`."""
+    phases, told = attempt.phases_s, attempt.usage.get
+    return (
+        sum(phases.values()) if phases else _UNKNOWN,
+        phases.get("agent", _UNKNOWN),
+        told("tokens", _UNKNOWN),
+        told("cost_usd", _UNKNOWN),
+        told("cpu_s", _UNKNOWN),
+    )
 
 
 def _seconds(stamp: str) -> float:

@@ -4,13 +4,18 @@ A provider that fails politely makes agents give up at once, and the grader then
 a bad agent, and is none.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from labrunner.analysis.expense import VariantExpense, quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = np.ndarray[Any, np.dtype[np.float64]]
+    Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 FAST: Final = 0.1
 """Faster than this share of the variant's median."""
@@ -33,44 +38,48 @@ class Outage:
     """How many stretches this long chance would make, given how often agents end like that otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    at: float
-    agent_s: float
-    is_odd: bool
-
-
 def find_outage(variants: Mapping[str, VariantExpense]) -> Outage | None:
     """The longest such stretch, over all variants, unless chance would explain it."""
-    ends = sorted((end for expense in variants.values() for end in _ends(expense)), key=lambda end: end.at)
-    stretches = [list(run) for is_odd, run in groupby(ends, key=lambda end: end.is_odd) if is_odd]
-    if not stretches:
+    numpy = import_module("numpy")
+    if not variants:
         return None
-    longest = max(stretches, key=len)
-    others = len(ends) - len(longest)
-    odd_others = sum(len(stretch) for stretch in stretches) - len(longest)
+    ends = [_judge(expense.ends()) for expense in variants.values()]
+    at, agent_s, is_odd = (numpy.concatenate(column) for column in zip(*ends, strict=True))
+    order = numpy.argsort(at, kind="stable")
+    is_odd = is_odd[order]
+    start, length = _longest_stretch(is_odd)
+    others = len(is_odd) - length
     # With none other like it the rate is not zero, only small.
-    rate = (odd_others + 1) / (others + 2)
-    expected = len(ends) * rate ** len(longest)
-    if len(longest) < FEWEST or expected > RARE:
+    rate = (int(is_odd.sum()) - length + 1) / (others + 2)
+    expected = len(is_odd) * rate**length
+    if length < FEWEST or expected > RARE:
         return None
+    stretch = order[start : start + length]
     return Outage(
-        trials=len(longest),
-        began_at=longest[0].at,
-        ended_at=longest[-1].at,
-        longest_agent_s=max(end.agent_s for end in longest),
+        trials=length,
+        began_at=float(at[stretch[0]]),
+        ended_at=float(at[stretch[-1]]),
+        longest_agent_s=float(agent_s[stretch].max()),
         expected=expected,
     )
 
 
-def _ends(expense: VariantExpense) -> Sequence[_End]:
-    known = [
-        (at, agent_s, has_passed)
-        for at, agent_s, has_passed in zip(expense.ended_at, expense.agent_s, expense.has_passed, strict=True)
-        if not math.isnan(at) and not math.isnan(agent_s)
-    ]
-    if not known:
-        return ()
-    median = quantile(sorted(agent_s for _, agent_s, _ in known), 0.5)
+def _longest_stretch(is_odd: "Flags") -> tuple[int, int]:
+    """Where the longest row of odd ends begins, and how long it is."""
+    numpy = import_module("numpy")
+    padded = numpy.concatenate([[False], is_odd, [False]])
+    changes = numpy.flatnonzero(padded[1:] != padded[:-1])
+    starts, lengths = changes[::2], changes[1::2] - changes[::2]
+    if not len(lengths):
+        return 0, 0
+    longest = int(lengths.argmax())
+    return int(starts[longest]), int(lengths[longest])
+
+
+def _judge(ends: "Numbers") -> "tuple[Numbers, Numbers, Flags]":
+    """When each trial ended, how long its agent ran, and whether that is odd; where both are known."""
+    numpy = import_module("numpy")
+    at, agent_s, has_passed = ends[~numpy.isnan(ends).any(axis=1)].T
+    median = quantile(agent_s, 0.5) if len(agent_s) else 0.0
     limit = FAST * median if median >= SLOW_ENOUGH_S else 0.0
-    return [_End(at, agent_s, is_odd=agent_s < limit and not has_passed) for at, agent_s, has_passed in known]
+    return at, agent_s, (agent_s < limit) & (has_passed == 0)

@@ -70,6 +70,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="RUN [TRIAL]",
             does="the summary of a run, or one trial with its attempts, phases and logs",
         ),
+        "compare": Command(
+            module="labrunner.cli.compare",
+            usage="RUN [RUN]...",
+            does="is B better than A, by how much, how sure: variants of a run, or runs, task by task",
+        ),
         "log": Command(module="labrunner.cli.log", usage="list", does="list the runs in a directory"),
         "verify": Command(
             module="labrunner.cli.verify",

@@ -42,7 +42,7 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
 @app.command("show", help="Show a run's summary (= `lab show`).")
 def show_(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
     """Show a run."""
-    show.show(run, None, log_dir, as_json)
+    show.show(run, log_dir=log_dir, as_json=as_json)
 
 
 def _states(run: RunListing) -> tuple[str, ...]:

@@ -8,10 +8,12 @@ import typer
 
 from labrunner.cli.commands import DECISION
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.lookup import RunPicture, find_trial, picture
+from labrunner.engine.results import find_unmet_in
 from labrunner.records import canonical
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
@@ -26,22 +28,35 @@ _Trial = Annotated[
 
 
 @app.command(help="Show a run's summary, or one trial with attempts, phases and logs.")
-def show(run: RunName, trial: _Trial = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
+def show(  # noqa: PLR0913 - the signature is the command line
+    run: RunName,
+    trial: _Trial = None,
+    log_dir: LogDir = DEFAULT_RUNS,
+    require: Require = None,
+    require_stable: RequireStable = False,
+    require_coverage: RequireCoverage = None,
+    as_json: Json = False,
+) -> None:
     """Show a run or a trial."""
+    requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
     paths = find_run(log_dir, run)
     if trial is not None:
         _show_trial(paths, find_trial(paths, trial), as_json=as_json)
-    else:
-        _show_run(picture(paths), as_json=as_json)
+        return
+    seen = picture(paths)
+    unmet = find_unmet_in(seen.results, requirements, seen.summary)
+    _show_run(seen, unmet, as_json=as_json)
+    raise typer.Exit(tell_unmet(unmet))
 
 
-def _show_run(seen: RunPicture, *, as_json: bool) -> None:
+def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         told = {
             "run": str(seen.paths.root),
             "state": seen.state,
             "status": seen.status,
             "summary": seen.summary,
+            "unmet": unmet,
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return

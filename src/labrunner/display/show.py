@@ -10,19 +10,30 @@ from typing import Final
 from rich.console import RenderableType
 from rich.table import Table
 
+from labrunner.analysis.cautions import ONLY_AT_THE_END
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
-from labrunner.analysis.summary import read_figures
+from labrunner.analysis.summary import read_report
 from labrunner.display.console import make_hints, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_duration, format_share
+from labrunner.display.quantities import format_count, format_duration
+from labrunner.display.report import format_figure, format_range, show_chart, show_details
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading import RunState
 
-LOW_COVERAGE: Final = 0.95
-FEW_GROUPS: Final = 10
+INTERIM: Final = "interim: an interval looked at while a run goes on is not valid for deciding when to stop"
 _STYLES: Final = {"success": "green", "error": "red", "crashed": "red", "cancelled": "yellow"}
-_COLUMNS: Final = ("variant", "planned", "graded", "pass", "fail", "errors", "mean", "95% interval")
+_COLUMNS: Final = (
+    "variant",
+    "planned",
+    "graded",
+    "pass",
+    "fail",
+    "errors",
+    "retried",
+    "mean",
+    "95% interval",
+)
 
 
 def show_run(
@@ -70,60 +81,21 @@ def _describe_end(state: RunState, status: StatusRecord) -> str:
 
 
 def show_summary(summary: SummaryRecord, *, is_over: bool = True) -> RenderableType:
-    """Show the table of variants, how it was computed, and what to beware of."""
-    figures = read_figures(summary)
-    notes = list(_method_notes(figures))
-    warnings = [line for each in figures for line in warn(each, is_over=is_over)]
+    """Show the table of variants, a chart, how they were computed, and what to beware of."""
+    report = read_report(summary)
+    chart = show_chart(report.figures) if report.has_intervals else None
+    notes = list(_method_notes(report.figures))
+    if not is_over and report.has_intervals:
+        notes.append(INTERIM)
+    warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
     return stack(
-        _table(figures),
+        _table(report.figures),
+        stack(make_line(""), chart) if chart is not None else None,
+        show_details(report) if report.has_intervals else None,
         make_line("") if notes or warnings else None,
         *(make_line(note, "dim") for note in notes),
         *(make_line(f"warning: {warning}", "yellow") for warning in warnings),
     )
-
-
-def warn(figures: Figures, *, is_over: bool = True) -> Iterator[str]:
-    """Say what bends or weakens a variant's figures; what is only not finished yet is no warning."""
-    found = [_warn_of_errors(figures), _warn_of_retries(figures), _warn_of_groups(figures)]
-    if is_over:
-        found += [_warn_of_coverage(figures), _warn_of_lost_tasks(figures)]
-    return (f"{figures.variant_id}: {warning}" for warning in found if warning)
-
-
-def _warn_of_errors(figures: Figures) -> str:
-    if not figures.errors:
-        return ""
-    causes = ", ".join(f"{cause} {count}" for cause, count in figures.causes.items())
-    told = f"{format_count(figures.errors, 'trial')} without a grade ({causes}), left out of the mean"
-    if figures.lower is None or figures.upper is None:
-        return told
-    return f"{told}; counted as 0 or as 1 it is {figures.lower:.3f} to {figures.upper:.3f}"
-
-
-def _warn_of_retries(figures: Figures) -> str:
-    return f"{format_count(figures.retried, 'trial')} needed a retry" if figures.retried else ""
-
-
-def _warn_of_groups(figures: Figures) -> str:
-    interval = figures.interval
-    if interval is None or "groups" not in interval.method or interval.units >= FEW_GROUPS:
-        return ""
-    return f"an interval over only {interval.units} groups is rough"
-
-
-def _warn_of_coverage(figures: Figures) -> str:
-    if figures.coverage is None or figures.coverage >= LOW_COVERAGE:
-        return ""
-    share = format_share(figures.coverage)
-    return f"only {share} of the planned trials are graded ({figures.graded:,} of {figures.planned:,})"
-
-
-def _warn_of_lost_tasks(figures: Figures) -> str:
-    if not figures.ungraded_tasks:
-        return ""
-    named = ", ".join(figures.first_ungraded[:3]) + (", ..." if figures.ungraded_tasks > 3 else "")
-    count = format_count(figures.ungraded_tasks, "task")
-    return f"{count} without any graded trial, so the mean speaks of the others only ({named})"
 
 
 def _table(figures: Sequence[Figures]) -> Table:
@@ -135,26 +107,18 @@ def _table(figures: Sequence[Figures]) -> Table:
             f"{each.passed:,}",
             f"{each.failed:,}",
             f"{each.errors:,}",
+            f"{each.retried:,}",
             format_figure(each.observed),
             format_interval(each.interval),
         )
         for each in figures
     ]
-    return make_table(_COLUMNS, rows, numbers=_COLUMNS[1:7])
-
-
-def format_figure(value: float | None) -> str:
-    """Write a mean; `-` when there is none."""
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.5g}"
+    return make_table(_COLUMNS, rows, numbers=_COLUMNS[1:8])
 
 
 def format_interval(interval: Interval | None) -> str:
     """Write an interval; `undefined` when the data can't carry one."""
-    if interval is None:
-        return "undefined"
-    return f"{format_figure(interval.low)} to {format_figure(interval.high)}"
+    return format_range(interval.low, interval.high) if interval else "undefined"
 
 
 def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from labrunner.engine.session import summarise_run
+from labrunner.engine.results import Results, gather
 from labrunner.errors import InputError
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
@@ -22,6 +22,7 @@ class RunPicture:
     record: RunRecord
     state: RunState
     status: StatusRecord
+    results: Results
     summary: SummaryRecord
 
 
@@ -37,8 +38,15 @@ def picture(paths: RunPaths) -> RunPicture:
     record, state, status = read_run(paths), read_state(paths), read_status(paths)
     if status is None:
         raise InputError(str(paths.root), "the run has no readable status.json; try: lab verify")
-    summary = summarise_run(read_experiment(paths), record.run_id, paths)
-    return RunPicture(paths=paths, record=record, state=state, status=status, summary=summary)
+    results = gather(read_experiment(paths), record.run_id, paths)
+    return RunPicture(
+        paths=paths,
+        record=record,
+        state=state,
+        status=status,
+        results=results,
+        summary=results.summarise(),
+    )
 
 
 def find_trial(paths: RunPaths, text: str) -> SlotRows:

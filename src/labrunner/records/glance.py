@@ -26,7 +26,7 @@ class AttemptGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     attempt: int
 
 
-class TrialGlance(msgspec.Struct, frozen=True, kw_only=True):
+class TrialGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line of `facts/trials.jsonl`."""
 
     schedule_idx: int
@@ -41,7 +41,7 @@ class TrialGlance(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptGlance, ...]
 
 
-class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt's times and use."""
 
     ended_at: str
@@ -50,7 +50,7 @@ class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True):
     adopted: bool = False
 
 
-class TimingGlance(msgspec.Struct, frozen=True, kw_only=True):
+class TimingGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line of `facts/timings.jsonl`."""
 
     schedule_idx: int
@@ -58,7 +58,7 @@ class TimingGlance(msgspec.Struct, frozen=True, kw_only=True):
     cut_off: tuple[str, ...] = ()
 
 
-class SlotGlance(msgspec.Struct, frozen=True, kw_only=True):
+class SlotGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A finished slot that waits in the buffer."""
 
     schedule_idx: int

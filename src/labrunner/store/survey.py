@@ -8,6 +8,7 @@ two. The journal's end is enough to bound the other files; whether every line be
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -62,12 +63,12 @@ class Survey:
 
     def _committed_trials(self) -> Iterator[TrialGlance]:
         pieces = read_pieces(self.paths.trials, self.ends.trials)
-        return _counted(self.paths.trials, _decode(self.paths.trials, _trials, pieces), self.committed)
+        return chain.from_iterable(_decode(self.paths.trials, _trials, pieces, self.committed))
 
     def _committed_timings(self) -> Iterator[TimingGlance]:
         # Timings have no offsets in the journal: line n belongs to slot n, whatever follows the last one.
         pieces = read_pieces(self.paths.timings, None)
-        return _counted(self.paths.timings, _decode(self.paths.timings, _timings, pieces), self.committed)
+        return chain.from_iterable(_decode(self.paths.timings, _timings, pieces, self.committed))
 
 
 @contextmanager
@@ -134,23 +135,22 @@ def read_pieces(path: Path, end: int | None) -> Iterator[bytes]:
             at = file.seek(at + cut)
 
 
-def _decode(path: Path, decoder: msgspec.json.Decoder[Row], pieces: Iterator[bytes]) -> Iterator[Row]:
-    for piece in pieces:
+def _decode(
+    path: Path, decoder: msgspec.json.Decoder[Row], pieces: Iterator[bytes], count: int
+) -> Iterator[list[Row]]:
+    """The first `count` rows of a file, a piece of it at a time."""
+    left = count
+    for piece in pieces if count else ():
         try:
             rows = decoder.decode_lines(piece)
         except (ValueError, RecursionError) as error:
             raise DamagedRun(f"reading {path}: {error}; try: lab verify") from error
-        yield from rows
-
-
-def _counted(path: Path, rows: Iterator[Row], count: int) -> Iterator[Row]:
-    seen = 0
-    while seen < count:
-        row = next(rows, None)
-        if row is None:
-            raise DamagedRun(f"{path}: {seen} rows, but {count} are committed; try: lab verify")
-        yield row
-        seen += 1
+        yield rows[:left]
+        left -= len(rows)
+        if left <= 0:
+            return
+    if left:
+        raise DamagedRun(f"{path}: {count - left} rows, but {count} are committed; try: lab verify")
 
 
 def _decode_waiting(paths: RunPaths, kept: Completion) -> SlotGlance:

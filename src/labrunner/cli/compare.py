@@ -1,0 +1,58 @@
+"""`lab compare`: variants of a run, or runs, task by task."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
+from labrunner.display.compare import show_comparisons
+from labrunner.display.console import make_console
+from labrunner.engine.comparing import Contest, compare_runs
+from labrunner.records import canonical
+from labrunner.store.listing import find_run
+
+app = make_app()
+
+_Runs = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN [RUN]...", help="paths, ids, unique parts of ids, or `last`"),
+]
+_Baseline = Annotated[
+    str | None,
+    typer.Option(help="compare with this variant (of several runs: LABEL:VARIANT), not with the first"),
+]
+
+
+@app.command(
+    help="Compare the variants of a run, or several runs: paired by task, with everything to judge it by."
+)
+def compare(  # noqa: PLR0913 - the signature is the command line
+    runs: _Runs,
+    baseline: _Baseline = None,
+    log_dir: LogDir = DEFAULT_RUNS,
+    require: Require = None,
+    require_stable: RequireStable = False,
+    require_coverage: RequireCoverage = None,
+    as_json: Json = False,
+) -> None:
+    """Compare."""
+    requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
+    contest = compare_runs([find_run(log_dir, run) for run in runs], baseline=baseline)
+    unmet = contest.find_unmet(requirements)
+    if as_json:
+        _print_json(contest, unmet)
+    else:
+        make_console().print(show_comparisons(contest.comparisons, contest.retry_shift))
+    raise typer.Exit(tell_unmet(unmet))
+
+
+def _print_json(contest: Contest, unmet: tuple[str, ...]) -> None:
+    told = {
+        "comparisons": contest.comparisons,
+        "figures": contest.figures,
+        "retry_shift": contest.retry_shift,
+        "unmet": unmet,
+    }
+    sys.stdout.write(canonical.encode_line(told).decode())

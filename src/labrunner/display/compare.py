@@ -1,0 +1,155 @@
+"""What `lab compare` prints: a chart of differences, then each comparison with everything to judge it by."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import RenderableType
+
+from labrunner.analysis.comparison import Comparison, Flip, Range, is_conclusion_safe_from_retries
+from labrunner.analysis.pairing import Dropped
+from labrunner.analysis.retryshift import RetryShift
+from labrunner.display.chart import Dot, DotChart, fit_scale
+from labrunner.display.console import indent, make_fields, make_line, make_table, stack
+from labrunner.display.quantities import format_count
+from labrunner.display.report import format_figure, format_p, format_range, show_shift
+
+NAMED: Final = 5
+_STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}
+
+
+def show_comparisons(comparisons: Sequence[Comparison], retry_shift: RetryShift | None) -> RenderableType:
+    """Show comparisons, and whether retries may have bent them."""
+    return stack(
+        _show_chart(comparisons),
+        *(stack(make_line(""), _show_one(each)) for each in comparisons),
+        stack(make_line(""), show_shift(retry_shift)) if retry_shift else None,
+    )
+
+
+def _show_chart(comparisons: Sequence[Comparison]) -> RenderableType | None:
+    dots = [
+        Dot(
+            label=f"{each.other} - {each.baseline}",
+            value=each.difference,
+            low=each.interval.low if each.interval else None,
+            high=each.interval.high if each.interval else None,
+        )
+        for each in comparisons
+        if each.difference is not None
+    ]
+    if not dots or len({each.measure for each in comparisons}) > 1:
+        return None
+    zero = Dot(label="", value=0.0)
+    low, high = fit_scale([*dots, zero])
+    reach = max(abs(low), abs(high))
+    return DotChart(dots=dots, low=-reach, high=reach, mark=0.0)
+
+
+def _show_one(comparison: Comparison) -> RenderableType:
+    heading = f"{comparison.other} against {comparison.baseline}: {comparison.conclusion}"
+    return stack(
+        make_line(heading, _STYLES.get(comparison.conclusion, "bold")),
+        indent(make_fields([field for field in _fields(comparison) if field[1]])),
+        _show_flips(f"better with {comparison.other}", comparison.up, comparison.wins),
+        _show_flips(f"better with {comparison.baseline}", comparison.down, comparison.losses),
+    )
+
+
+def _fields(comparison: Comparison) -> list[tuple[str, str]]:
+    interval = comparison.interval
+    means = f"{format_figure(comparison.baseline_mean)} to {format_figure(comparison.other_mean)}"
+    counted = f"{format_count(comparison.tasks, 'task')}: " + ", ".join(
+        f"{count} {word}"
+        for count, word in (
+            (comparison.wins, "better"),
+            (comparison.ties, "alike"),
+            (comparison.losses, "worse"),
+        )
+    )
+    return [
+        ("difference", _describe_difference(comparison)),
+        ("means", f"{means} (`{comparison.measure}`)" if comparison.difference is not None else ""),
+        (
+            "interval",
+            f"95%, {interval.method}, {interval.units} {comparison.unit}" if interval else "undefined",
+        ),
+        ("p-value", _describe_p(comparison)),
+        ("tasks", counted),
+        ("detectable", _describe_detectable(comparison)),
+        ("errors", _describe_errors(comparison)),
+        ("retries", _describe_retries(comparison)),
+        ("dropped", "; ".join(map(_describe_dropped, comparison.dropped))),
+    ]
+
+
+def _describe_difference(comparison: Comparison) -> str:
+    if comparison.difference is None:
+        return "none: no task is graded on both sides"
+    interval = comparison.interval
+    told = f" ({format_range(interval.low, interval.high)})" if interval else ""
+    return f"{comparison.difference:+.3f}{told}"
+
+
+def _describe_p(comparison: Comparison) -> str:
+    if comparison.p is None:
+        return "undefined: fewer than two tasks or groups"
+    told = f"{format_p(comparison.p.value)} ({comparison.p.method})"
+    if comparison.family == 1:
+        return told
+    return f"{told}; {format_p(comparison.p_adjusted)} after Holm over {comparison.family} comparisons"
+
+
+def _describe_detectable(comparison: Comparison) -> str:
+    if comparison.detectable is None:
+        return ""
+    return (
+        f"{format_figure(comparison.detectable)}: what this many tasks and replications show 4 times out of 5"
+    )
+
+
+def _describe_errors(comparison: Comparison) -> str:
+    if comparison.has_unbounded_errors:
+        return "trials errored, and nothing bounds what they would have scored"
+    errors = comparison.errors
+    if errors is None:
+        return ""
+    return f"{_describe_range(errors)}, however the {errors.trials:,} errored trials had ended"
+
+
+def _describe_retries(comparison: Comparison) -> str:
+    retries = comparison.retries
+    if retries is None:
+        return ""
+    told = f"{_describe_range(retries)} with the {retries.trials:,} retried trials scored for either side"
+    return told if is_conclusion_safe_from_retries(comparison) else f"{told}: they could turn its sign"
+
+
+def _describe_range(found: Range) -> str:
+    return f"{found.low:+.3f} to {found.high:+.3f}"
+
+
+def _describe_dropped(dropped: Dropped) -> str:
+    named = ", ".join(dropped.first[:NAMED]) + (", ..." if dropped.count > NAMED else "")
+    return f"{format_count(dropped.count, 'task')}: {dropped.why} ({named})"
+
+
+def _show_flips(title: str, flips: Sequence[Flip], count: int) -> RenderableType | None:
+    if not flips:
+        return None
+    rows = [
+        (
+            flip.task_id,
+            format_figure(flip.baseline),
+            format_figure(flip.other),
+            flip.baseline_trial,
+            flip.other_trial,
+        )
+        for flip in flips
+    ]
+    more = count - len(flips)
+    columns = (title, "before", "after", "trial before", "trial after")
+    return stack(
+        make_line(""),
+        indent(make_table(columns, rows, numbers=("before", "after"))),
+        indent(make_line(f"and {format_count(more, 'more task')}")) if more else None,
+    )

@@ -1,0 +1,207 @@
+"""The tables of `lab show RUN` below its first one: bounds, repeated success, expenses, differences, retries.
+
+Rule: every figure printed here stands in `summary.json` under the same name.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+
+from labrunner.analysis.comparison import Comparison
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.repeated import Bounded, Repeated
+from labrunner.analysis.report import Report
+from labrunner.analysis.retryshift import RetryShift, VariantShift
+from labrunner.display.chart import Dot, DotChart, fit_scale
+from labrunner.display.console import indent, make_line, make_table, stack
+from labrunner.display.quantities import format_count, format_seconds, format_share
+
+SHOWN_K: Final = 4
+_EXPENSES: Final = {
+    "time_s": "time",
+    "agent_s": "agent's time",
+    "cpu_s": "cpu time",
+    "tokens": "tokens",
+    "cost_usd": "cost (USD)",
+}
+_BOUNDS: Final = ("variant", "lower", "observed", "upper", "coverage", "within tasks", "between", "icc")
+_REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
+_SPENT: Final = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
+_SHIFT: Final = ("variant", "retried", "rate", "attempts", "as 0", "mean", "as 1", "left out")
+
+
+def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
+    """Draw every variant's mean with its interval; None where means are not of the same measure."""
+    known = [each for each in figures if each.observed is not None]
+    if not known or len({each.measure for each in known}) > 1:
+        return None
+    dots = [_dot(each) for each in known]
+    is_bounded = all(each.lower is not None for each in known)
+    low, high = fit_scale(dots, within=(0.0, 1.0) if is_bounded else None)
+    return DotChart(dots=dots, low=low, high=high)
+
+
+def show_details(report: Report) -> RenderableType:
+    """Show everything that the first table has no room for."""
+    parts = [
+        _show_bounds(report.figures),
+        _show_repeated(report.figures),
+        _show_expenses(report.figures),
+        _show_differences(report.comparisons),
+        show_shift(report.retry_shift) if report.retry_shift else None,
+    ]
+    return stack(*(stack(make_line(""), part) for part in parts if part is not None))
+
+
+def format_figure(value: float | None) -> str:
+    """Write a mean; `-` when there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.5g}"
+
+
+def format_p(value: float | None) -> str:
+    """Write a p-value: `p = 0.031`, `p < 0.001`."""
+    if value is None:
+        return "p undefined"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def format_range(low: float | None, high: float | None) -> str:
+    """Write an interval; `undefined` when the data can't carry one."""
+    return "undefined" if low is None or high is None else f"{format_figure(low)} to {format_figure(high)}"
+
+
+def _dot(figures: Figures) -> Dot:
+    interval = figures.interval
+    return Dot(
+        label=figures.variant_id,
+        value=figures.observed or 0.0,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def _show_bounds(figures: Sequence[Figures]) -> RenderableType:
+    rows = [
+        (
+            each.variant_id,
+            format_figure(each.lower),
+            format_figure(each.observed),
+            format_figure(each.upper),
+            "-" if each.coverage is None else format_share(each.coverage),
+            format_figure(each.variance.within if each.variance else None),
+            format_figure(each.variance.between if each.variance else None),
+            format_figure(each.variance.icc if each.variance else None),
+        )
+        for each in figures
+    ]
+    return make_table(_BOUNDS, rows, numbers=_BOUNDS[1:])
+
+
+def _show_repeated(figures: Sequence[Figures]) -> RenderableType | None:
+    rows = [
+        (
+            each.variant_id,
+            str(one.k),
+            format_figure(one.any_passes.value),
+            _format_bounded(one.any_passes),
+            format_figure(one.all_pass.value),
+            _format_bounded(one.all_pass),
+        )
+        for each in figures
+        for one in _choose(each.repeated)
+    ]
+    return make_table(_REPEATED, rows, numbers=("k", "pass@k", "pass^k")) if rows else None
+
+
+def _choose(repeated: Sequence[Repeated]) -> Sequence[Repeated]:
+    """The first few k, and the largest."""
+    if len(repeated) <= SHOWN_K:
+        return repeated
+    return [*repeated[: SHOWN_K - 1], repeated[-1]]
+
+
+def _format_bounded(figure: Bounded) -> str:
+    return format_range(figure.low, figure.high)
+
+
+def _show_expenses(figures: Sequence[Figures]) -> RenderableType | None:
+    rows = [
+        (
+            each.variant_id,
+            title,
+            f"{quantity.trials:,}",
+            *(
+                _format_amount(name, amount)
+                for amount in (quantity.median, quantity.p95, quantity.total, quantity.discarded)
+            ),
+        )
+        for each in figures
+        for name, title in _EXPENSES.items()
+        if (quantity := each.expense.get(name)) is not None
+    ]
+    return make_table(_SPENT, rows, numbers=_SPENT[2:]) if rows else None
+
+
+def _format_amount(name: str, amount: float) -> str:
+    if name.endswith("_s"):
+        return format_seconds(amount)
+    return f"{amount:.4f}" if name == "cost_usd" else f"{amount:,.0f}"
+
+
+def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | None:
+    lines = [make_line(describe_difference(each)) for each in comparisons]
+    return stack(*lines) if lines else None
+
+
+def describe_difference(comparison: Comparison) -> str:
+    """Say in one line what a comparison found."""
+    names = f"{comparison.other} - {comparison.baseline}"
+    if comparison.difference is None:
+        return f"{names}: {comparison.conclusion}: no task is graded on both sides"
+    interval = comparison.interval
+    told = format_range(interval.low, interval.high) if interval else "undefined"
+    p = "" if comparison.p_adjusted is None else f", {format_p(comparison.p_adjusted)}"
+    return (
+        f"{names}: {comparison.difference:+.3f} (95% interval {told}){p}, "
+        f"{format_count(comparison.tasks, 'task')}: {comparison.conclusion}"
+    )
+
+
+def show_shift(shift: RetryShift) -> RenderableType:
+    """Show the retry-shift report."""
+    rows = [
+        (
+            each.variant_id,
+            f"{each.retried:,}",
+            f"{100 * each.rate:.1f}%",
+            f"{each.attempts / each.finished:.2f}, at most {each.most_attempts}" if each.finished else "-",
+            *(format_figure(value) for value in (each.as_zero, each.headline, each.as_one, each.left_out)),
+        )
+        for each in shift.variants
+    ]
+    told = [line for each in shift.variants for line in _describe_association(each)]
+    return stack(
+        make_line("retries: the mean with retried trials scored 0, as they ended, scored 1, left out"),
+        make_table(_SHIFT, rows, numbers=_SHIFT[1:]),
+        *(indent(make_line(line, "dim")) for line in told),
+        make_line(shift.verdict, "" if shift.is_stable else "yellow"),
+        make_line(shift.caution, "dim"),
+    )
+
+
+def _describe_association(shift: VariantShift) -> Iterator[str]:
+    for found, where in ((shift.within_tasks, "within tasks"), (shift.overall, "over all tasks")):
+        if found.p_value is None:
+            continue
+        ratio = found.odds_ratio
+        odds = "undefined" if ratio.value is None else f"{ratio.value:.2f}"
+        interval = "" if ratio.low is None else f" ({format_range(ratio.low, ratio.high)})"
+        yield (
+            f"{shift.variant_id}: odds of passing when retried, {where}: {odds}{interval}, "
+            f"{format_p(found.p_value)}"
+        )
+    if shift.rate_p is not None:
+        yield f"{shift.variant_id}: retry rate against the baseline's: {format_p(shift.rate_p)}"

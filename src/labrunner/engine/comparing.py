@@ -1,0 +1,107 @@
+"""Comparing the variants of a run, or those of several runs, as one family of comparisons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from labrunner.analysis.comparison import Comparison, compare_all
+from labrunner.analysis.figures import Figures, compute_all
+from labrunner.analysis.measure import choose_measure
+from labrunner.analysis.pairing import Arm
+from labrunner.analysis.requirements import Requirements, find_unmet
+from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
+from labrunner.engine.results import Results, find_comparison, read_results
+from labrunner.errors import InputError
+from labrunner.store.layout import RunPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Arms of one or more runs, and what comparing them found."""
+
+    arms: tuple[Arm, ...]
+    figures: tuple[Figures, ...]
+    """One for each arm, named like it."""
+    comparisons: tuple[Comparison, ...]
+    retry_shift: RetryShift | None
+
+    def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
+        """What is required and not met, in sentences."""
+        arms = {arm.name: arm for arm in self.arms}
+
+        def compare(baseline: str, other: str) -> Comparison:
+            return find_comparison(self.comparisons, arms[baseline], arms[other])
+
+        return find_unmet(requirements, self.figures, self.retry_shift, compare)
+
+
+def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Contest:
+    """Read runs and compare their variants. Raises InputError when there is nothing to compare."""
+    labels = label_runs([paths.root.name for paths in runs])
+    results = [read_results(paths) for paths in runs]
+    prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
+    arms = tuple(
+        arm for each, prefix in zip(results, prefixes, strict=True) for arm in each.arms(prefix=prefix)
+    )
+    figures = tuple(
+        figure
+        for each, prefix in zip(results, prefixes, strict=True)
+        for figure in _name_figures(each, prefix)
+    )
+    pairs = choose_pairs(arms, baseline, is_one_run=len(runs) == 1)
+    return Contest(
+        arms=arms,
+        figures=figures,
+        comparisons=compare_all(pairs),
+        retry_shift=report_retries([_headline(*each) for each in zip(arms, figures, strict=True)]),
+    )
+
+
+def label_runs(run_ids: Sequence[str]) -> list[str]:
+    """Short names that tell runs apart: the random end of their ids, or all of it."""
+    if len(set(run_ids)) < len(run_ids):
+        raise InputError("RUN", "a run is named twice; its variants are compared when it is named alone")
+    ends = [run_id.rpartition("_")[2] for run_id in run_ids]
+    return ends if len(set(ends)) == len(ends) else list(run_ids)
+
+
+def choose_pairs(arms: Sequence[Arm], baseline: str | None, *, is_one_run: bool) -> list[tuple[Arm, Arm]]:
+    """Which arms are compared, the baseline first in each pair.
+
+    Runs with the same variants are compared variant by variant, the first run being the baseline.
+    """
+    if baseline is not None:
+        first = _find_arm(arms, baseline)
+        return [(first, arm) for arm in arms if arm is not first]
+    if len(arms) < 2:
+        only = ", ".join(arm.name for arm in arms)
+        raise InputError("RUN", f"the run has one variant ({only}); name a second run to compare it with")
+    width = len({arm.variant_id for arm in arms})
+    if is_one_run or any(
+        arm.variant_id != arms[number % width].variant_id for number, arm in enumerate(arms)
+    ):
+        return [(arms[0], arm) for arm in arms[1:]]
+    return [(arms[number % width], arm) for number, arm in enumerate(arms) if number >= width]
+
+
+def _find_arm(arms: Sequence[Arm], name: str) -> Arm:
+    found = [arm for arm in arms if name in {arm.name, arm.variant_id}]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(arm.name for arm in arms)
+    trouble = "fits several" if found else "fits none"
+    raise InputError("--baseline", f"{name!r} {trouble} of: {known}")
+
+
+def _name_figures(results: Results, prefix: str) -> list[Figures]:
+    figures = compute_all(results.tally, results.planned, expense=results.expense)
+    return [replace(each, variant_id=f"{prefix}{each.variant_id}") for each in figures]
+
+
+def _headline(arm: Arm, figures: Figures) -> Headline:
+    return Headline(
+        variant_id=arm.name,
+        tally=arm.tally,
+        measure=choose_measure(arm.tally),
+        observed=figures.observed,
+        interval=figures.interval,
+    )

@@ -1,0 +1,125 @@
+"""A run's results, read from its files and analysed, for `show`, `compare`, exports and `--require`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from labrunner.analysis.comparison import Comparison, compare_all
+from labrunner.analysis.expense import Expense
+from labrunner.analysis.pairing import Arm
+from labrunner.analysis.report import make_arms
+from labrunner.analysis.requirements import Requirements, find_unmet
+from labrunner.analysis.summary import read_report, summarise
+from labrunner.analysis.tally import Tally
+from labrunner.errors import InputError
+from labrunner.experiment import codec
+from labrunner.experiment.model import Experiment
+from labrunner.records.rows import Benchmark
+from labrunner.records.run import RunRecord
+from labrunner.records.summary import SummaryRecord
+from labrunner.store.layout import RunPaths
+from labrunner.store.record import read_run
+from labrunner.store.survey import read_invalidations, survey
+from labrunner.trial.assignment import BENCHMARK_ADAPTER
+from labrunner.trial.attempt import stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What a run's finished trials add up to, buffered ones included."""
+
+    run_id: str
+    experiment: Experiment
+    tally: Tally
+    expense: Expense
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """Each variant's number of slots, in order."""
+        return planned_slots(self.experiment)
+
+    def summarise(self) -> SummaryRecord:
+        """Make the summary, complete."""
+        return summarise(
+            self.tally,
+            run_id=self.run_id,
+            benchmark=benchmark_of(self.experiment),
+            planned=self.planned,
+            created_at=stamp(datetime.now(UTC)),
+            expense=self.expense,
+        )
+
+    def arms(self, *, prefix: str = "") -> tuple[Arm, ...]:
+        """The run's variants, as sides of comparisons."""
+        digests = {task.id: task.digest for task in self.experiment.tasks}
+        return make_arms(self.tally, self.planned, prefix=prefix, digests=digests)
+
+
+def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
+    """Read a run, live or dead. Nothing is written."""
+    record = record or read_run(paths)
+    with paths.tasks.open("rb") as lines:
+        experiment = codec.from_record(record.experiment, lines)
+    return gather(experiment, record.run_id, paths)
+
+
+def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
+    """Go through everything that is finished."""
+    invalidated = {mark.trial_id for mark in read_invalidations(paths)}
+    tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
+    expense = Expense()
+    with survey(paths) as seen:
+        for trial, timing in seen.finished():
+            if tally.add(trial):
+                expense.add(trial, timing)
+    return Results(run_id=run_id, experiment=experiment, tally=tally, expense=expense)
+
+
+def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> SummaryRecord:
+    """Summarise a run from what lies on disk, in schedule order, buffered results included."""
+    return gather(experiment, run_id, paths).summarise()
+
+
+def check_requirements(paths: RunPaths, requirements: Requirements) -> tuple[str, ...]:
+    """What a run does not meet of what is required, in sentences."""
+    return find_unmet_in(read_results(paths), requirements)
+
+
+def find_unmet_in(
+    results: Results, requirements: Requirements, summary: SummaryRecord | None = None
+) -> tuple[str, ...]:
+    """The same for results that were read already, with their summary where it was made already."""
+    if not requirements:
+        return ()
+    report = read_report(summary or results.summarise())
+    arms = {arm.name: arm for arm in results.arms()}
+
+    def compare(baseline: str, other: str) -> Comparison:
+        return find_comparison(report.comparisons, arms[baseline], arms[other])
+
+    return find_unmet(requirements, report.figures, report.retry_shift, compare)
+
+
+def find_comparison(known: Sequence[Comparison], baseline: Arm, other: Arm) -> Comparison:
+    """The comparison as its family of comparisons found it; one of its own where the family lacks it."""
+    for found in known:
+        if (found.baseline, found.other) == (baseline.name, other.name):
+            return found
+    return compare_all([(baseline, other)])[0]
+
+
+def planned_slots(experiment: Experiment) -> dict[str, int]:
+    """Each variant's number of slots, in order."""
+    each = len(experiment.tasks) * experiment.replications
+    return {variant.id: each for variant in experiment.variants}
+
+
+def benchmark_of(experiment: Experiment) -> Benchmark:
+    """What a run's records call its benchmark."""
+    return Benchmark(adapter_id=BENCHMARK_ADAPTER, name=experiment.name, split="all")
+
+
+def refuse_without_results(results: Results) -> None:
+    """Raise InputError when nothing was graded, so that there is nothing to compare."""
+    if not any(variant.graded for variant in results.tally.variants.values()):
+        raise InputError("RUN", f"nothing of run {results.run_id} is graded yet")
