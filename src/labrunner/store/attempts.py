@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-AttemptState = Literal["dispatched", "barrier", "grading"]
+AttemptState = Literal["dispatched", "barrier", "grading", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class AttemptNote:
     attempt: int
     state: AttemptState = "dispatched"
     barrier: bytes | None = None
+    """How the agent ended; of a failed attempt the whole completion, until its trial is final."""
     grader_started: bool = False
 
 
@@ -58,6 +59,19 @@ class AttemptBook:
     def start_grader(self, token: str) -> None:
         """Note that a grader may have touched the attempt's workspace."""
         self._change(replace(self._find(token), state="grading", grader_started=True))
+
+    def hold_failure(self, token: str, payload: bytes) -> None:
+        """Note that an attempt failed and its trial is tried again: its completion is kept for the row."""
+        self._change(replace(self._find(token), state="failed", barrier=payload))
+
+    def cut_off(self, token: str) -> None:
+        """Drop an attempt that a crash ended: its number is used again."""
+        note = self._notes.pop(token, None)
+        self._changed.discard(token)
+        if note is not None:
+            self._slots[note.schedule_idx].remove(token)
+        if token in self._stored:
+            self._gone.add(token)
 
     def forget(self, schedule_idx: int) -> None:
         """Drop every attempt of a slot: it is final."""

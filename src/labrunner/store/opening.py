@@ -43,6 +43,8 @@ class OpeningReport:
     """Why the buffer could not be used, and how much it may have held."""
     in_flight: tuple[AttemptNote, ...]
     """Attempts that were under way."""
+    failed: tuple[AttemptNote, ...]
+    """Failed attempts of trials that are not final."""
 
 
 def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
@@ -54,7 +56,8 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     tails = tail.examine(paths, record.run_id, journal)
     buffer, lost = _open_buffer(paths)
     usable, unusable = _sort_completions(buffer, record, journal)
-    in_flight = _find_in_flight(buffer, journal, usable)
+    unfinished = _find_unfinished(buffer, journal, usable)
+    in_flight = tuple(note for note in unfinished if note.state != "failed")
     cuts = {paths.name(part.path): part.size - part.keep for part in tails if part.size > part.keep}
     note = _note_crash(
         lock, _Crash(record=record, journal=journal, buffered=len(usable), in_flight=in_flight, cuts=cuts)
@@ -72,6 +75,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
         dropped_slots=tuple(bad.schedule_idx for bad in unusable),
         lost_buffer=lost,
         in_flight=in_flight,
+        failed=tuple(note for note in unfinished if note.state == "failed"),
     )
 
 
@@ -140,7 +144,7 @@ def _is_usable(kept: Completion, record: RunRecord) -> bool:
     return is_same and slot.schedule_idx < record.planned
 
 
-def _find_in_flight(buffer: Buffer, journal: Journal, usable: Sequence[int]) -> tuple[AttemptNote, ...]:
+def _find_unfinished(buffer: Buffer, journal: Journal, usable: Sequence[int]) -> tuple[AttemptNote, ...]:
     finished = set(usable)
     return tuple(
         note
@@ -183,6 +187,7 @@ def _note_crash(lock: RunLock, crash: _Crash) -> Path | None:
                 state=note.state,
             )
             for note in crash.in_flight
+            if note.state != "failed"
         ),
         cut_bytes=dict(crash.cuts),
     )

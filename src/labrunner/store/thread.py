@@ -69,7 +69,22 @@ class Leave:
     """The last request."""
 
 
-Note = AttemptNote | Barrier | GraderStarted | Event
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt failed, and its trial is tried again."""
+
+    token: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """A crash ended this attempt."""
+
+    token: str
+
+
+Note = AttemptNote | Barrier | GraderStarted | FailedAttempt | CutOff | Event
 Wish = Arrival | Note | Status | Summary | Settle | Leave
 
 
@@ -186,6 +201,10 @@ class WriterThread(threading.Thread):
                     self.committer.book.hold_barrier(token, payload)
                 case GraderStarted(token):
                     self.committer.book.start_grader(token)
+                case FailedAttempt(token, payload):
+                    self.committer.book.hold_failure(token, payload)
+                case CutOff(token):
+                    self.committer.book.cut_off(token)
                 case Event():
                     self.committer.add_event(note)
                 case _:

@@ -23,6 +23,8 @@ from labrunner.store.record import read_run
 from labrunner.store.slot import encode_slot
 from labrunner.store.thread import (
     Barrier,
+    CutOff,
+    FailedAttempt,
     GraderStarted,
     Leave,
     Note,
@@ -98,6 +100,14 @@ class RunWriter:
     async def note_grader_started(self, token: str, *, durable: bool) -> None:
         """Note that a grader is about to touch the workspace."""
         await self._note(GraderStarted(token), durable=durable)
+
+    async def note_failed(self, token: str, payload: bytes) -> None:
+        """Keep a failed attempt's completion until its trial is final, durably."""
+        await self._note(FailedAttempt(token, payload), durable=True)
+
+    async def note_cut_off(self, token: str) -> None:
+        """Forget an attempt that a crash ended; its slot is owed."""
+        await self._note(CutOff(token), durable=False)
 
     async def note_event(self, event: Event, *, durable: bool = False) -> None:
         """Keep a transcript's event until its slot is finished."""
