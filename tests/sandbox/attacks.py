@@ -94,7 +94,6 @@ def attacks(facts: dict[str, int | str]) -> Iterator[tuple[str, Callable[[], obj
     for path in ("/etc/shadow", "/var", "/run", "/sys", "/srv", "/boot", "/mnt", str(facts["secret"])):
         yield f"see {path}", lambda path=path: os.stat(path)  # type: ignore[misc]
     yield "write to the root", lambda: Path("/planted").write_text("x")
-    yield "write to /dev", lambda: Path("/dev/planted").write_text("x")
     yield "leave through an open folder", leave_through_descriptors
 
 

@@ -155,6 +155,11 @@ async def test_full_network_is_the_hosts(bubble: Place, listener: socket.socket)
     assert (allowed.exit_status, refused.exit_status) == (0, 1)
 
 
+async def test_shared_memory_works_inside(bubble: Place) -> None:
+    use = "import multiprocessing.shared_memory as m; m.SharedMemory(create=True, size=9).unlink()"
+    assert (await bubble.run(phase(bubble.paths.python, "-c", use))).exit_status == 0, bubble.stderr()
+
+
 async def test_secrets_are_in_no_command_line(bubble: Place) -> None:
     script = "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/environ"
     await bubble.run(sh(script, env={"PATH": "/usr/bin:/bin", "TOKEN": "s3cret-value"}))

@@ -33,7 +33,7 @@ from labrunner.sandbox.door import (
     Sandbox,
     SandboxSpec,
 )
-from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
+from labrunner.sandbox.limits import CONTROLLER_OF, Enforcement, check_limits, enforce
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
 from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_room, run_in_order
@@ -53,8 +53,8 @@ def enforcement(plan: SandboxPlan) -> Enforcement:
     return enforce(plan, available, by_group=frozenset(CONTROLLER_OF), overhead=OWN_PROCESSES)
 
 
-def common_args(bwrap: Bwrap, plan: SandboxPlan) -> Iterator[str]:
-    """What is the same in every launch of a plan."""
+def common_args(bwrap: Bwrap) -> Iterator[str]:
+    """What is the same in every launch."""
     yield from bwrap.core_args
     yield from ("--clearenv", "--uid", str(UID), "--gid", str(UID), "--hostname", "agentlab")
     yield from ("--json-status-fd", str(STATUS_FD), "--block-fd", str(GATE_FD))
@@ -65,16 +65,6 @@ def common_args(bwrap: Bwrap, plan: SandboxPlan) -> Iterator[str]:
     if make_filter() is not None:
         yield from ("--seccomp", str(FIRST_FILE_FD + len(view.files)))
     yield from ("--dev", "/dev")
-    yield from (
-        "--perms",
-        "1777",
-        "--size",
-        str(plan.memory_mb * MIB),
-        "--tmpfs",
-        "/dev/shm",
-        "--remount-ro",
-        "/dev",
-    )
 
 
 def phase_args(spec: SandboxSpec, phase: Phase, scratch: Scratch) -> Iterator[str]:
@@ -218,7 +208,7 @@ class BubblewrapMaker(Mortal):
     def __init__(self) -> None:
         """Look at nothing yet."""
         self._files: tuple[int, ...] | None = None
-        self._common: dict[int, tuple[str, ...]] = {}
+        self._common: tuple[str, ...] | None = None
 
     def guest_paths(self, folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
         """The same in every attempt."""
@@ -252,15 +242,15 @@ class BubblewrapMaker(Mortal):
             spec=spec,
             bwrap=bwrap,
             runner=PhaseRunner(spec=spec, enforcement=found),
-            common=self._common_args(bwrap, spec.plan),
+            common=self._common_args(bwrap),
             files=self._open_view(),
             limits=found.limits,
         )
 
-    def _common_args(self, bwrap: Bwrap, plan: SandboxPlan) -> tuple[str, ...]:
-        if plan.memory_mb not in self._common:
-            self._common[plan.memory_mb] = tuple(common_args(bwrap, plan))
-        return self._common[plan.memory_mb]
+    def _common_args(self, bwrap: Bwrap) -> tuple[str, ...]:
+        if self._common is None:
+            self._common = tuple(common_args(bwrap))
+        return self._common
 
     def _open_view(self) -> tuple[int, ...]:
         """Hold the files of the view, and the filter, in memory for as long as this process lives."""
