@@ -82,3 +82,37 @@ def test_a_live_run_is_not_taken_over(tmp_path: Path) -> None:
 
     assert refused.code == 2
     assert str(process.pid) in refused.err
+
+
+def test_attempts_that_failed_before_a_crash_stay_in_the_trials_history(tmp_path: Path) -> None:
+    agent = """
+import os, pathlib, time
+if os.environ["AGENTLAB_ATTEMPT"] == "1":
+    raise SystemExit(3)
+if not pathlib.Path(os.environ["GO"]).exists():
+    time.sleep(600)
+"""
+    write_experiment(tmp_path, agent=agent + AGENT_SHOUTS, tasks=1, extra="retry_on_error: 2\n")
+    words = ("--set", "agent.error_exit_codes={3: setup}", "--env", f"GO={tmp_path / 'go'}")
+    process = subprocess.Popen(
+        [LAB, "run", "--run-id", "x", *words], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/x/trials/*/2/workspace"))))
+    process.kill()
+    process.wait()
+    (tmp_path / "go").touch()
+
+    going_on = lab("continue", cwd=tmp_path)
+
+    assert going_on.code == 0, going_on.err
+    trial = lab("show", "x", "0", "--json", cwd=tmp_path).json()
+    assert [(each["attempt"], each["outcome"]) for each in trial["trial"]["attempts"]] == [
+        (1, "failed"),
+        (2, "graded"),
+    ]
+    assert sorted(path.name for path in next(tmp_path.glob(".lab/runs/x/trials/*")).iterdir()) == [
+        "1",
+        "2",
+        "2.cut-1",
+    ]
+    assert trial["timing"]["cut_off"] == ["2.cut-1"]

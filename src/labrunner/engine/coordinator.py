@@ -8,9 +8,11 @@ are the store's and in schedule order; completions arrive in any.
 import asyncio
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from labrunner.engine.gate import Gate, Pause
 from labrunner.engine.publication import Publisher
@@ -48,6 +50,11 @@ class Tallies:
     """Why dispatch waits, when it does."""
 
 
+def _none_cut_off(trial_id: str) -> tuple[str, ...]:
+    del trial_id
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What the coordinator is to carry out."""
@@ -64,6 +71,10 @@ class Job:
     """How much room the disk has that the run lies on."""
     is_done: Callable[[int], bool]
     """Which slots need not be carried out."""
+    histories: Mapping[int, tuple[Completion, ...]] = field(default_factory=dict)
+    """Failed attempts of trials under way, from earlier sittings."""
+    find_cut_offs: Callable[[str], tuple[str, ...]] = field(default=_none_cut_off)
+    """Folders of a trial's attempts that were cut off or that an outage ended."""
 
 
 class Coordinator:
@@ -76,7 +87,7 @@ class Coordinator:
         self._writer = writer
         self.tallies = tallies
         self._publisher = Publisher(experiment=job.experiment, run_id=job.run_id)
-        self._queue = WorkQueue(job.schedule, job.is_done, first=writer.next_idx)
+        self._queue = WorkQueue(job.schedule, job.is_done, first=writer.next_idx, histories=job.histories)
         policy = job.experiment.policy
         self._gate = Gate(
             Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb
@@ -208,6 +219,7 @@ class Coordinator:
         retry = self._retry_after(pending)
         if retry is not None:
             self.tallies.retries += 1
+            await self._writer.note_failed(pending.assignment.token, msgspec.json.encode(pending.completion))
             again = Work(slot=pending.work.slot, history=attempts)
             self._queue.put_back(again, ready_at=time.monotonic() + retry.wait_s)
             return
@@ -223,7 +235,8 @@ class Coordinator:
         )
 
     async def _publish(self, assignment: Assignment, attempts: tuple[Completion, ...]) -> None:
-        rows = self._publisher.rows(assignment, attempts)
+        cut_offs = self._job.find_cut_offs(assignment.trial_id)
+        rows = self._publisher.rows(assignment, attempts, cut_offs)
         if await self._writer.finish(rows, token=assignment.token):
             self._count_finished(rows)
             await self._release(assignment, rows)

@@ -24,7 +24,9 @@ class Publisher:
     experiment: Experiment
     run_id: str
 
-    def rows(self, assignment: Assignment, attempts: tuple[Completion, ...]) -> SlotRows:
+    def rows(
+        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_offs: tuple[str, ...] = ()
+    ) -> SlotRows:
         """Make the rows of a final slot; `attempts` are all of the trial's, the last one decides."""
         last = attempts[-1]
         commit_id = slot_commit_id(self.experiment.digest, assignment.trial_id, last.attempt)
@@ -43,6 +45,7 @@ class Publisher:
                 schedule_idx=assignment.slot.schedule_idx,
                 ids=ids,
                 attempts=tuple(attempt.timing for attempt in attempts),
+                cut_off=cut_offs,
             ),
         )
 

@@ -1,7 +1,7 @@
 """What is to be carried out next: retries that are ready, then owed slots in schedule order."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from labrunner.experiment.schedule import Schedule, Slot
@@ -42,8 +42,16 @@ class _Waiting:
 class WorkQueue:
     """Hands out work. Holds only retries that wait: the schedule is arithmetic."""
 
-    def __init__(self, schedule: Schedule, is_finished: Callable[[int], bool], *, first: int) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        is_finished: Callable[[int], bool],
+        *,
+        first: int,
+        histories: Mapping[int, tuple[Completion, ...]],
+    ) -> None:
         """Start at slot `first`; slots that are finished already are passed over."""
+        self._histories = histories
         self._owed = self._walk(schedule, is_finished, first)
         self._next = next(self._owed, None)
         self._retries: list[_Waiting] = []
@@ -59,7 +67,7 @@ class WorkQueue:
         if self._next is None:
             return None
         slot, self._next = self._next, next(self._owed, None)
-        return Work(slot=slot)
+        return Work(slot=slot, history=self._histories.get(slot.schedule_idx, ()))
 
     def put_back(self, work: Work, *, ready_at: float) -> None:
         """Have a slot carried out again, not before `ready_at`."""

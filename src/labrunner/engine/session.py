@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from labrunner.analysis.summary import summarise
@@ -11,6 +12,7 @@ from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import CarryOver
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
 from labrunner.engine.gate import free_gb_at
+from labrunner.engine.resumption import plan_resumption
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
@@ -90,6 +92,7 @@ class Session:
         self.stop = StopRequest()
         self._tallies = Tallies(planned=len(plan.schedule))
         self._recount()
+        self._resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight)
         job = Job(
             experiment=plan.experiment,
             schedule=plan.schedule,
@@ -99,6 +102,8 @@ class Session:
             stop=self.stop,
             on_finished=self._note_finished,
             free_gb=free_gb_at(paths.root),
+            histories=self._resumption.histories,
+            find_cut_offs=lambda trial_id: find_cut_offs(paths.trial(trial_id)),
             is_done=lambda idx: writer.is_finished(idx) or plan.is_reused(idx),
         )
         self._coordinator = Coordinator(job, executor, writer, self._tallies)
@@ -109,6 +114,8 @@ class Session:
             plan=self._plan, paths=self._paths, tallies=self._tallies, writer=self._writer, stop=self.stop
         )
         await self._write_status("started", None)
+        for note in self._resumption.cut_off:
+            await self._writer.note_cut_off(note.token)
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
@@ -245,6 +252,14 @@ def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_inte
         created_at=stamp(datetime.now(UTC)),
         with_intervals=with_intervals,
     )
+
+
+def find_cut_offs(trial: Path) -> tuple[str, ...]:
+    """Folders of attempts that were set aside: by a crash, a stop or an outage."""
+    try:
+        return tuple(sorted(each.name for each in trial.iterdir() if ".cut-" in each.name))
+    except FileNotFoundError:
+        return ()
 
 
 async def _watched(watch: Watch, live: Live) -> None:
