@@ -23,7 +23,8 @@ from labrunner.sandbox.cgroup import Group, GroupLimits, control_groups
 
 MOST_IDLE = 128
 """Keepers with the same limits that may wait for work."""
-WARDEN = Path(__file__).with_name("warden.py")
+START_WARDEN = "import sys; sys.path.append(sys.argv[1]); from labrunner.sandbox.warden import main; main()"
+PACKAGES = Path(__file__).parents[2]
 ENDS_WITHIN_S = 15.0
 """How long a tree that was told to end may take before we stop believing in it."""
 
@@ -260,7 +261,7 @@ def make_group(limits: GroupLimits | None) -> Group | None:
 
 def spawn_warden(link: int) -> int:
     """Start the warden with `link` as its standard input and none of this process's other descriptors."""
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", str(WARDEN)]
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", START_WARDEN, str(PACKAGES)]
     close = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable_fds()]
     link_up = [(os.POSIX_SPAWN_DUP2, link, 0), (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     return os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
