@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from labrunner.records.completion import Completion
-from labrunner.sandbox.door import Check
+from labrunner.sandbox.door import Check, Survivor
 from labrunner.trial.assignment import Assignment, Notes
 
 
@@ -19,6 +19,8 @@ class Leavings:
 
     workspace: bool
     logs: bool
+    sandbox: bool = True
+    """What is left of the sandbox itself: a stopped container."""
 
 
 class Executor(Protocol):
@@ -28,10 +30,28 @@ class Executor(Protocol):
         """Prove that attempts can be carried out, before anything is spent."""
         ...
 
-    async def carry_out(self, assignment: Assignment, notes: Notes) -> Completion:
-        """Carry out one attempt and say how it ended."""
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        """Whether an attempt goes on when we are gone: then notes about it must be durable before it acts."""
+        ...
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        """Carry out one attempt, or go on with one that a crashed runner left; say how it ended."""
         ...
 
     async def release(self, assignment: Assignment, drop: Leavings) -> None:
-        """Throw away what the policy does not keep. Called after the result is durable."""
+        """Throw away what the policy does not keep. Called for each attempt, once its end is durable."""
+        ...
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Find what a crashed runner of this run left. Raises while that can't be known."""
+        ...
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Remove every sandbox of this run but those of these tokens; how many there were."""
+        ...
+
+    async def close(self) -> None:
+        """Remove what was not released, and let go of everything. The last call."""
         ...

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from labrunner.executor.door import Leavings
 from labrunner.experiment.model import SandboxKind, SandboxPlan
 from labrunner.records.completion import Completion
-from labrunner.sandbox.door import Check, SandboxMaker
+from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
+from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.attempt import carry_out
+from labrunner.trial.phases import merged_plan
 from labrunner.trial.removal import remove_tree
+
+PROBES_AT_ONCE: Final = 3
 
 
 class LocalExecutor:
@@ -23,24 +28,62 @@ class LocalExecutor:
 
     async def preflight(self) -> tuple[Check, ...]:
         """Launch one real sandbox for each different plan of the experiment."""
-        checks: list[Check] = []
-        for plan in self._plans():
-            checks += await self._makers[plan.kind].preflight(plan)
-        return tuple(dict.fromkeys(checks))
+        places = asyncio.Semaphore(PROBES_AT_ONCE)
 
-    async def carry_out(self, assignment: Assignment, notes: Notes) -> Completion:
-        """Carry out one attempt."""
-        variant = self._context.experiment.variants[assignment.slot.variant_idx]
-        return await carry_out(self._context, assignment, self._makers[variant.sandbox.kind], notes)
+        async def probe(plan: SandboxPlan, demands: Demands) -> tuple[Check, ...]:
+            async with places:
+                return await self._makers[plan.kind].preflight(plan, demands)
+
+        async with asyncio.TaskGroup() as group:
+            probes = [group.create_task(probe(*asked)) for asked in self._asked()]
+        return tuple(dict.fromkeys(check for each in probes for check in each.result()))
+
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        """Whether its sandbox goes on when we are gone."""
+        return self._maker(assignment).outlives_runner
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        """Carry out one attempt, or go on with one."""
+        return await carry_out(self._context, assignment, self._maker(assignment), notes, survivor)
 
     async def release(self, assignment: Assignment, drop: Leavings) -> None:
-        """Remove workspace and logs where the policy does not keep them."""
+        """Remove what the policy does not keep of an attempt."""
+        maker = self._maker(assignment)
+        await maker.release(assignment.token, keep=not drop.sandbox)
         folders = set_scene(self._context, assignment).folders
         gone = [folders.workspace] if drop.workspace else []
         gone += [folders.logs] if drop.logs else []
+        gone += [folders.ctl, folders.agent_mount] if maker.outlives_runner and drop.sandbox else []
         for folder in gone:
             await asyncio.to_thread(remove_tree, folder)
 
-    def _plans(self) -> list[SandboxPlan]:
-        plans = {repr(variant.sandbox): variant.sandbox for variant in self._context.experiment.variants}
-        return list(plans.values())
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Ask every kind of sandbox."""
+        found = [await maker.survivors(self._context.mark()) for maker in self._makers.values()]
+        return tuple(survivor for each in found for survivor in each)
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Tell every kind of sandbox."""
+        return sum([await maker.reap(self._context.mark(), keep) for maker in self._makers.values()])
+
+    async def close(self) -> None:
+        """Close every maker."""
+        for maker in self._makers.values():
+            await maker.close()
+
+    def _maker(self, assignment: Assignment) -> SandboxMaker:
+        variant = self._context.experiment.variants[assignment.slot.variant_idx]
+        return self._makers[variant.sandbox.kind]
+
+    def _asked(self) -> list[tuple[SandboxPlan, Demands]]:
+        """Every different plan with what is asked of it."""
+        experiment = self._context.experiment
+        asked = {
+            repr((plan, demands)): (plan, demands)
+            for task in experiment.tasks
+            for variant in experiment.variants
+            for plan, demands in [(merged_plan(task, variant), phases.demands(experiment, task, variant))]
+        }
+        return list(asked.values())

@@ -12,6 +12,7 @@ same calls then continue instead of starting.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -19,7 +20,7 @@ from labrunner.experiment.model import Network, SandboxPlan
 from labrunner.sandbox.marks import Mark, RunMark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: each path is made once
 class AttemptFolders:
     """The attempt's directory on this host. Everything below `root` belongs to one attempt.
 
@@ -36,47 +37,52 @@ class AttemptFolders:
 
     root: Path
 
-    @property
+    @cached_property
     def inputs(self) -> Path:
         """What the agent may know."""
         return self.root / "in"
 
-    @property
+    @cached_property
     def workspace(self) -> Path:
         """The working directory."""
         return self.root / "workspace"
 
-    @property
+    @cached_property
     def out(self) -> Path:
         """What agent and grader hand in."""
         return self.root / "out"
 
-    @property
+    @cached_property
     def state(self) -> Path:
         """The agent's own events."""
         return self.root / "state"
 
-    @property
+    @cached_property
     def grader(self) -> Path:
         """The grader's files, from the barrier on."""
         return self.root / "grader"
 
-    @property
+    @cached_property
     def logs(self) -> Path:
         """Standard output and error of each phase."""
         return self.root / "logs"
 
-    @property
+    @cached_property
     def scratch(self) -> Path:
         """Home and temporary folders of the phases."""
         return self.root / "scratch"
 
-    @property
+    @cached_property
     def ctl(self) -> Path:
         """What a container's wrapper tells; only containers have one."""
         return self.root / "ctl"
 
-    @property
+    @cached_property
+    def agent_mount(self) -> Path:
+        """Where the agent's own folder is mounted; empty on this side, and only containers have one."""
+        return self.root / "agent"
+
+    @cached_property
     def artifacts(self) -> Path:
         """What was copied out of the finished sandbox."""
         return self.root / "artifacts"
@@ -94,6 +100,9 @@ class AttemptFolders:
         )
 
 
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestPaths:
     """Where the attempt's folders lie as the processes inside see them."""
@@ -106,7 +115,7 @@ class GuestPaths:
     grader: str
     python: str
     """The interpreter that runs `lab`, where it is visible; else `python3`."""
-    search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    search_path: str = SEARCH_PATH
     """PATH inside, before an agent's or a grader's own `bin/` is put in front of it."""
 
 
@@ -161,6 +170,8 @@ class Phase:
     stdin: Path | None = None
     """A host file fed to standard input; None closes it."""
     user: str | None = None
+    may_repeat: bool = False
+    """The caller may run it again if it fails: a sandbox that can wait for that, waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from labrunner.errors import InputError
 from labrunner.experiment.model import SandboxKind
 from labrunner.sandbox.door import SandboxMaker
 
@@ -23,8 +22,8 @@ def make(kind: SandboxKind) -> SandboxMaker:
 
             return FakeMaker()
         case "docker":
-            raise InputError(
-                "sandbox.kind", "docker is not built yet; use bubblewrap, or process for trusted agents"
-            )
+            from labrunner.sandbox.docker.maker import DockerMaker
+
+            return DockerMaker()
         case _:
             assert_never(kind)

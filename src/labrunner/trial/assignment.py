@@ -9,6 +9,7 @@ from labrunner.experiment.model import Experiment, Task, Variant
 from labrunner.experiment.schedule import Slot
 from labrunner.records.ids import Ids
 from labrunner.sandbox.door import AttemptFolders
+from labrunner.sandbox.marks import RunMark
 
 BENCHMARK_ADAPTER: Final = "labrunner"
 
@@ -23,6 +24,10 @@ class TrialContext:
     host: str
     secrets: Mapping[str, str]
     """Values of the declared secrets: in memory only, never written."""
+
+    def mark(self) -> RunMark:
+        """The run, by its very directory."""
+        return RunMark.of(self.trials_dir.parent, self.run_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ anything else that escapes is blamed on ourselves, with its traceback.
 import asyncio
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -26,8 +27,18 @@ from labrunner.records.completion import (
     Graded,
     PhaseFact,
 )
-from labrunner.sandbox.door import AgentRun, GuestPaths, PhaseEnd, Sandbox, SandboxMaker, SandboxSpec
+from labrunner.sandbox.door import (
+    AgentRun,
+    GuestPaths,
+    PhaseEnd,
+    Sandbox,
+    SandboxMaker,
+    SandboxSpec,
+    Survivor,
+)
+from labrunner.sandbox.marks import Mark
 from labrunner.trial import classification, phases, preparation
+from labrunner.trial.artifacts import copy_out
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collection import RESULT_CAP, Collected, collect
@@ -39,20 +50,28 @@ T = TypeVar("T")
 
 
 async def carry_out(
-    context: TrialContext, assignment: Assignment, maker: SandboxMaker, notes: Notes
+    context: TrialContext,
+    assignment: Assignment,
+    maker: SandboxMaker,
+    notes: Notes,
+    survivor: Survivor | None = None,
 ) -> Completion:
-    """Carry out one attempt and say how it ended."""
+    """Carry out one attempt, or go on with one that a crashed runner left, and say how it ended."""
     scene = set_scene(context, assignment)
-    return await _Attempt(scene, maker, notes).carry_out()
+    return await _Attempt(scene, maker, notes, survivor).carry_out()
 
 
 class _Attempt:
     """What is known so far about an attempt under way."""
 
-    def __init__(self, scene: AttemptScene, maker: SandboxMaker, notes: Notes) -> None:
+    def __init__(
+        self, scene: AttemptScene, maker: SandboxMaker, notes: Notes, survivor: Survivor | None
+    ) -> None:
         self._scene = scene
         self._maker = maker
         self._notes = notes
+        self._survivor = survivor
+        self._run = AgentRun(setup=None, agent=None)
         self._masker = _masker(scene)
         self._started_at = datetime.now(UTC)
         self._phases_s: dict[str, float] = {}
@@ -80,14 +99,34 @@ class _Attempt:
         agent_dir = Path(scene.variant.agent.dir.path) if scene.variant.agent.dir else None
         guest = self._maker.guest_paths(scene.folders, agent_dir)
         plan = phases.sandbox_plan(scene)
-        spec = SandboxSpec(folders=scene.folders, plan=plan, agent_dir=agent_dir, label=self._label())
-        await self._timed("prepare", preparation.lay_out, scene)
-        async with self._maker.open(spec) as sandbox:
+        spec = SandboxSpec(
+            folders=scene.folders,
+            plan=plan,
+            agent_dir=agent_dir,
+            label=self._label(),
+            mark=self._mark(),
+            demands=phases.demands(scene.context.experiment, scene.task, scene.variant),
+        )
+        async with self._enter(spec) as sandbox:
             self._barrier = sandbox.barrier
             self._limits = dict(sandbox.limits)
-            policy = phases.policy_note(scene, self._limits)
-            await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
-            return await self._run_phases(sandbox, guest)
+            if self._survivor is None:
+                policy = phases.policy_note(scene, self._limits)
+                await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
+            end = await self._run_phases(sandbox, guest)
+            await copy_out(sandbox, guest, scene.folders, scene.context.experiment.collect)
+            return end
+
+    @asynccontextmanager
+    async def _enter(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+        """Make a sandbox over fresh folders, or take over the one that is left."""
+        if self._survivor is None:
+            await self._timed("prepare", preparation.lay_out, self._scene)
+            opened = self._maker.open(spec)
+        else:
+            opened = self._maker.adopt(spec, self._survivor)
+        async with opened as sandbox:
+            yield sandbox
 
     async def _run_phases(self, sandbox: Sandbox, guest: GuestPaths) -> AttemptEnd:
         setup, agent = phases.setup_phase(self._scene, guest), phases.agent_phase(self._scene, guest)
@@ -98,8 +137,9 @@ class _Attempt:
         facts = await self._timed("bring_grader", self._look_behind_barrier)
         if not isinstance(facts, AgentFacts):
             return facts
-        record = msgspec.json.encode({"agent": self._agent, "ending": facts.ending})
-        await self._notes.barrier_held(self._scene.assignment.token, record)
+        if not self._grader_is_under_way():
+            record = msgspec.json.encode({"agent": self._agent, "ending": facts.ending})
+            await self._notes.barrier_held(self._scene.assignment.token, record)
         return await self._grade(sandbox, guest, facts)
 
     def _look_behind_barrier(self) -> AgentFacts | AttemptEnd:
@@ -108,23 +148,33 @@ class _Attempt:
         policy = self._scene.context.experiment.grade_on_agent_failure
         if end := classification.end_before_grading(facts, grade_on_agent_failure=policy):
             return end
-        preparation.bring_grader(self._scene.task, self._scene.folders)
-        preparation.clear_verdicts(self._scene.folders)
+        if not self._grader_is_under_way():
+            preparation.bring_grader(self._scene.task, self._scene.folders)
+            preparation.clear_verdicts(self._scene.folders)
         return facts
+
+    def _grader_is_under_way(self) -> bool:
+        """A runner before us has started a grader: its files and its answer are not to be touched."""
+        return self._survivor is not None and self._survivor.grader_tries > 0
 
     async def _grade(self, sandbox: Sandbox, guest: GuestPaths, facts: AgentFacts) -> Graded:
         """Run the grader until it gives a judgement or its retries are used up."""
-        phase = phases.grader_phase(self._scene, guest, facts.ending)
+        retries, adopted = self._scene.task.grader.retries, self._grader_is_under_way()
+        self._grader_tries = self._survivor.grader_tries - 1 if self._survivor and adopted else 0
         while True:
             self._grader_tries += 1
-            await self._notes.grader_starting(self._scene.assignment.token)
+            left = retries + 1 - self._grader_tries
+            phase = phases.grader_phase(self._scene, guest, facts.ending, tries_left=left)
+            if not adopted:
+                await self._notes.grader_starting(self._scene.assignment.token)
+            adopted = False
             end = await sandbox.run_grader(phase)
             self._grader = _fact(end)
             self._add_seconds("grader", end.seconds)
             try:
                 return await asyncio.to_thread(self._judged, self._grader, facts)
             except GraderFailed:
-                if self._grader_tries > self._scene.task.grader.retries:
+                if self._grader_tries > retries:
                     raise
             await asyncio.to_thread(preparation.clear_verdicts, self._scene.folders)
 
@@ -156,6 +206,9 @@ class _Attempt:
             has_invalid_result=not is_valid and not is_missing,
             requires_result=agent.require_result,
             error_cause=Cause(cause) if cause is not None else None,
+            wrapper_killed=self._run.wrapper_killed,
+            changed_system=bool(self._run.system_changes),
+            must_not_change_system=phases.must_not_change_system(self._scene.context.experiment),
         )
 
     def _read(self, folder: Path, name: str, cap: int) -> bytes | Refusal:
@@ -163,6 +216,7 @@ class _Attempt:
         return self._masker.mask(data)[0] if isinstance(data, bytes) else data
 
     def _note_run(self, run: AgentRun) -> None:
+        self._run = run
         self._phases_s["barrier"] = run.barrier_s
         if run.setup is not None:
             self._setup = _fact(run.setup)
@@ -209,6 +263,8 @@ class _Attempt:
             traceback=self._masked(failed.traceback) if failed and failed.traceback else None,
             logs=kept.logs,
             masked_secrets=kept.masked_secrets,
+            barrier=dict(self._run.facts),
+            adopted=self._survivor is not None,
         )
 
     def _masked(self, text: str) -> str:
@@ -217,6 +273,15 @@ class _Attempt:
     def _label(self) -> str:
         assignment = self._scene.assignment
         return f"{self._scene.context.run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}"
+
+    def _mark(self) -> Mark:
+        assignment = self._scene.assignment
+        return Mark(
+            run=self._scene.context.mark(),
+            trial_id=assignment.trial_id,
+            attempt=assignment.attempt,
+            token=assignment.token,
+        )
 
     async def _timed(self, name: str, work: Callable[..., T], *args: object) -> T:
         """Do blocking work in a thread and note how long it took."""

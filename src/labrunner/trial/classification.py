@@ -22,6 +22,11 @@ class AgentFacts:
     requires_result: bool
     error_cause: Cause | None
     """The cause that the agent's `error_exit_codes` name for its exit status, if they name one."""
+    wrapper_killed: bool = False
+    """It ended the sandbox's own first process, which runs nothing but the attempt."""
+    changed_system: bool = False
+    """It changed files outside its folders, which a grader may trust."""
+    must_not_change_system: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -35,6 +40,8 @@ class AgentFacts:
     @property
     def ended_by(self) -> EndedBy | None:
         """The limit that it ran into, if it did."""
+        if self.wrapper_killed:
+            return "wrapper_killed"
         if self.end.timed_out:
             return "timeout"
         if self.end.oom_killed:
@@ -72,7 +79,7 @@ def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Fa
             message=f"the agent ended with exit status {agent.end.exit_status}, "
             f"which its error_exit_codes blame on: {agent.error_cause}",
         )
-    if agent.succeeded or grade_on_agent_failure:
+    if not _is_ungradable(agent) and (agent.succeeded or grade_on_agent_failure):
         return None
     return Graded(
         verdict="fail",
@@ -82,6 +89,11 @@ def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Fa
         ended_by=agent.ended_by,
         flags=("not_graded", *_result_flags(agent)),
     )
+
+
+def _is_ungradable(agent: AgentFacts) -> bool:
+    """Whether a grade could not be trusted, by the agent's own doing: its failure, and no free re-roll."""
+    return agent.wrapper_killed or (agent.changed_system and agent.must_not_change_system)
 
 
 def grader_failure(grader: PhaseFact) -> tuple[str, str] | None:
@@ -119,4 +131,8 @@ def graded(agent: AgentFacts, judgement: Judgement, prediction: Prediction | Non
 
 
 def _result_flags(agent: AgentFacts) -> tuple[str, ...]:
-    return ("no_result",) if agent.requires_result and not agent.has_result else ()
+    found = {
+        "no_result": agent.requires_result and not agent.has_result,
+        "system_changed": agent.changed_system,
+    }
+    return tuple(flag for flag, is_set in found.items() if is_set)

@@ -6,6 +6,7 @@ completion exists. The workspace is not named and not synced.
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ def collect(folders: AttemptFolders, masker: Masker) -> Collected:
     """Keep results and logs of an attempt, throw the rest of its scaffolding away, sync what is named."""
     with SandboxFailed.during("collect", "collecting what the sandbox left"):
         keeping = _Keeping(folders=folders, masker=masker)
-        files = tuple(keeping.results())
+        files = (*keeping.results(), *keeping.artifacts())
         logs = tuple(keeping.logs())
         for folder in _folders_of(folders.root, (*files, *logs)):
             _sync_folder(folder)
@@ -65,11 +66,17 @@ class _Keeping:
                 continue
             yield self._keep(self._folders.out / name, data)
 
+    def artifacts(self) -> Iterable[FileRef]:
+        if self._folders.artifacts.is_dir():
+            for path in sorted(self._folders.artifacts.rglob("*")):
+                if path.is_file():
+                    yield self._keep(path, path.read_bytes())
+
     def logs(self) -> Iterable[FileRef]:
         for path in sorted(self._folders.logs.iterdir()):
             data = _head_and_tail(path)
             if not data:
-                path.unlink()
+                remove(path)
                 continue
             yield self._keep(path, data)
         events = read_plain(self._folders.state, "events.jsonl", cap=EVENTS_CAP)
@@ -97,9 +104,16 @@ def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[Path]:
 
 
 def _head_and_tail(path: Path) -> bytes:
-    """Read a log that we opened for the guest to write, its middle left out where it is long."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    """Read a log, its middle left out where it is long; nothing of what else a guest put in its place."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        facts = os.fstat(fd)
+        size = facts.st_size
+        if not stat.S_ISREG(facts.st_mode):
+            return b""
         if size <= LOG_HEAD + LOG_TAIL:
             return file.read(LOG_HEAD + LOG_TAIL)
         head = file.read(LOG_HEAD)

@@ -7,10 +7,10 @@ each is built from scratch, so nothing of the host's environment is in either.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from labrunner.experiment.model import Network, Resources, SandboxPlan, Setup
+from labrunner.experiment.model import Experiment, Network, Resources, SandboxPlan, Setup, Task, Variant
 from labrunner.experiment.substitution import expand, expand_all
 from labrunner.records.completion import AgentOutcome
-from labrunner.sandbox.door import GuestPaths, Phase
+from labrunner.sandbox.door import Demands, GuestPaths, Phase
 from labrunner.trial.assignment import AttemptScene
 
 
@@ -25,17 +25,47 @@ class AgentEnding:
 
 def sandbox_plan(scene: AttemptScene) -> SandboxPlan:
     """The variant's sandbox with the task's own image, working directory and limits."""
-    plan, own = scene.variant.sandbox, scene.task.resources
+    return merged_plan(scene.task, scene.variant)
+
+
+def merged_plan(task: Task, variant: Variant) -> SandboxPlan:
+    """The same, for any task and variant."""
+    plan, own = variant.sandbox, task.resources
     named = tuple(name for name in Resources.__dataclass_fields__ if getattr(own, name) is not None)
-    if not (named or scene.task.image or scene.task.workdir):
+    if not (named or task.image or task.workdir):
         return plan
     return replace(
         plan,
-        image=scene.task.image or plan.image,
-        workdir=scene.task.workdir or plan.workdir,
+        image=task.image or plan.image,
+        build=None if task.image else plan.build,
+        workdir=task.workdir or plan.workdir,
         asked=tuple(sorted({*plan.asked, *named})),
         **{name: getattr(own, name) for name in named},
     )
+
+
+def demands(experiment: Experiment, task: Task, variant: Variant) -> Demands:
+    """What the phases of a trial ask of its sandbox."""
+    setup = task.setup if task.setup is not None else variant.setup
+    users = (variant.agent.user, task.grader.user)
+    is_fresh = task.grader.where == "fresh"
+    return Demands(
+        users=tuple(user for user in users if user is not None),
+        networks=(setup.network, variant.agent.network, task.grader.network),
+        restart=experiment.trust == "strict",
+        fresh_grader=is_fresh,
+        collect=experiment.collect,
+        system_changes=not is_fresh and (experiment.on_system_change != "ignore" or _is_strict(experiment)),
+    )
+
+
+def must_not_change_system(experiment: Experiment) -> bool:
+    """Whether an agent that changed the system under its grader is not to be graded."""
+    return experiment.on_system_change == "refuse" or _is_strict(experiment)
+
+
+def _is_strict(experiment: Experiment) -> bool:
+    return experiment.trust == "strict"
 
 
 def setup_phase(scene: AttemptScene, guest: GuestPaths) -> Phase | None:
@@ -73,7 +103,9 @@ def agent_phase(scene: AttemptScene, guest: GuestPaths) -> Phase:
     )
 
 
-def grader_phase(scene: AttemptScene, guest: GuestPaths, ending: AgentEnding) -> Phase:
+def grader_phase(
+    scene: AttemptScene, guest: GuestPaths, ending: AgentEnding, *, tries_left: int = 0
+) -> Phase:
     """The grader's command with what it needs to judge."""
     grader = scene.task.grader
     env = _contract(scene, guest, grader.timeout_s)
@@ -96,6 +128,7 @@ def grader_phase(scene: AttemptScene, guest: GuestPaths, ending: AgentEnding) ->
         timeout_s=grader.timeout_s,
         network=grader.network,
         user=grader.user,
+        may_repeat=tries_left > 0,
     )
 
 

@@ -7,10 +7,11 @@
 #   phase          setup, gate, agent: for information only, an agent that shares our user can forge it
 #   phase-NONCE    barrier, grader, graded: a name that only this shell knows until the agent is gone
 # The grader's command appears in /agentlab/grader/.command behind the barrier; its first line is "# BELL".
-# "ring BELL" on standard input starts it; whatever else is found there, an agent may have left: ignored.
+# "ring BELL", its environment and "end BELL" on standard input start it: environments hold secrets, so they
+# are never written. Whatever else is found on standard input, an agent may have left: ignored.
 #
 # Exit: 0 graded, 80 setup failed, 82 grader failed, 83 grader timed out, 84 no score, 85 bad plan or
-# missing tool, 86 nobody came back, 87 at the barrier, to be started again for the grader.
+# missing tool, 86 nobody came back, 87 at the barrier, to be started again for the grader, 88 could not tell.
 
 expiry=$1
 lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs
@@ -27,7 +28,8 @@ note() {
 
 say() {
     read -r up _ </proc/uptime
-    printf 'phase=%s\nat=%s\n%s' "$1" "$up" "$facts" >"$ctl/$page.new" && mv -f "$ctl/$page.new" "$ctl/$page"
+    printf 'phase=%s\nat=%s\n%s' "$1" "$up" "$facts" >"$ctl/$page.new" &&
+        mv -f "$ctl/$page.new" "$ctl/$page" || exit 88
     printf '%s\n' "$1"
 }
 
@@ -62,28 +64,32 @@ clear_away() {
     done
 }
 
-# Replace this shell by a command, as a user that stands in the image's own list or as a number.
-# become USER COMMAND...
-become() {
-    user=$1
-    shift
-    [ -z "$user" ] && exec "$@"
-    find_user "$user"
-    [ -n "$uid" ] || { echo "there is no user $user in this image" >&2 && exit 126; }
-    [ "$uid:$gid" = 0:0 ] && exec "$@"
+# pick USER: choose, on our own PATH, what makes a command run as that user
+pick() {
+    runner='' as=''
+    [ -n "$1" ] && find_user "$1" && [ "$uid:$gid" != 0:0 ] || return 0
+    as=$uid
     groups=--clear-groups
     [ -n "$name" ] && groups=--init-groups
-    if setpriv --reuid "$uid" --regid "$gid" $groups true 2>/dev/null; then
-        exec setpriv --reuid "$uid" --regid "$gid" $groups -- "$@"
-    elif command -v setuidgid >/dev/null && [ -n "$name" ]; then
-        exec setuidgid "$name" "$@"
-    elif command -v su >/dev/null && [ -n "$name" ]; then
-        keep_home=$HOME keep_path=$PATH
-        export keep_home keep_path
-        # shellcheck disable=SC2016 # expanded by the shell that su starts
-        exec su -p -s /bin/sh -c 'HOME=$keep_home PATH=$keep_path; unset keep_home keep_path; exec "$@"' -- "$name" sh "$@"
-    fi
-    echo "this image has none of setpriv, setuidgid, su to become $user with" >&2
+    if setpriv --reuid "$uid" --regid "$gid" $groups true 2>/dev/null; then runner=$(command -v setpriv)
+    elif [ -n "$name" ] && command -v setuidgid >/dev/null; then runner=$(command -v setuidgid)
+    elif [ -n "$name" ] && command -v su >/dev/null; then runner=$(command -v su); fi
+}
+
+# start COMMAND...: replace this shell by the command, as the user that was picked
+start() {
+    case $as:$runner in
+        :) exec "$@" ;;
+        *setpriv) exec "$runner" --reuid "$uid" --regid "$gid" $groups -- "$@" ;;
+        *setuidgid) exec "$runner" "$name" "$@" ;;
+        *su)
+            kept_home=$HOME kept_path=$PATH
+            export kept_home kept_path
+            # shellcheck disable=SC2016 # expanded by the shell that su starts
+            exec "$runner" -p -s /bin/sh -c \
+                'HOME=$kept_home PATH=$kept_path; unset kept_home kept_path; exec "$@"' -- "$name" sh "$@" ;;
+    esac
+    echo "this image has none of setpriv, setuidgid, su to start a command as user $as" >&2
     exit 126
 }
 
@@ -99,6 +105,7 @@ find_user() {
     done </etc/passwd
     case $wanted in *[!0-9]*) ;; *) uid=$wanted gid=${gid:-$wanted} ;; esac
     case $1 in *:*) find_group "${1#*:}" ;; esac
+    [ -n "$uid" ] || { echo "there is no user $1 in this image" >&2 && exit 85; }
 }
 
 find_group() {
@@ -112,7 +119,7 @@ find_group() {
 give() {
     find_user "$1"
     shift
-    [ -n "$uid" ] && chown -hR "$uid:$gid" "$@"
+    chown -hR "$uid:$gid" "$@"
 }
 
 # run NAME SECONDS INPUT: start the function of that name, wait for its end or its time, end all it started
@@ -130,10 +137,12 @@ run() {
     hush
     late=''
     [ -e "$ctl/late-$nonce" ] && rm -f "$ctl/late-$nonce" && late=1
+    before=$ooms oom=''
     count_ooms
+    [ "$ooms" != "$before" ] && oom=1
     note "$1=$status"
     note "$1_late=$late"
-    note "$1_ooms=$ooms"
+    note "$1_oom=$oom"
     note "$1_began=$began"
     note "$1_ended=$ended"
 }
@@ -154,7 +163,6 @@ eval "$plan"
 unset plan
 hush
 count_ooms
-note "ooms=$ooms"
 
 if [ -n "$setup_s" ]; then
     say setup
@@ -186,19 +194,16 @@ say barrier
 
 while :; do
     expire
-    bell=''
-    while [ -z "$bell" ] || [ "$line" != "ring $bell" ]; do
+    bell=$nonce env='' line=''
+    while [ "$line" != "end $bell" ]; do
         IFS= read -r line || exit 86
         [ -f "$command" ] && read -r _ bell <"$command"
+        if [ "$line" = "ring $bell" ]; then env=''; else env="$env$line$newline"; fi
     done
-    secrets=''
-    while IFS= read -r line && [ "$line" != "end $bell" ]; do
-        secrets="$secrets$line$newline"
-    done
+    env=${env%"end $bell$newline"}
     hush
     # shellcheck source=/dev/null # written by the runner, behind the barrier
     . "$command"
-    eval "$secrets"
     note "try=$number"
     say grader
     clear_away "$prediction" "$score"

@@ -1,0 +1,172 @@
+"""The agent's part of an attempt in a container: setup, agent, and the barrier, proven from outside."""
+
+import asyncio
+import shutil
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.sandbox.docker import text
+from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.barrier import changed_system, intruders
+from labrunner.sandbox.docker.notes import Note, phase_end
+from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.limits import MIB
+
+PROOF_S: Final = 5.0
+"""How long killed processes may take to be gone."""
+PROOF_PAUSE_S: Final = 0.02
+SETUP_FAILED, BAD_PLAN, EXPIRED, CANNOT_TELL = 80, 85, 86, 88
+ALMOST_NOTHING: Final = 16 * MIB
+"""A disk with less room than this is full."""
+OOM_STATUS: Final = 137
+SHOWN: Final = 20
+"""How many changed paths are named."""
+OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
+"""What the engine does to a container when somebody asks it to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPart:
+    """Brings an attempt to its barrier."""
+
+    stage: Stage
+
+    async def run(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Run setup and agent, or go on with them; return when the barrier holds."""
+        stage = self.stage
+        if stage.record is not None:
+            return stage.record.run
+        if not stage.is_begun:
+            await self._begin(setup, agent)
+        run = await self._watch(setup, agent)
+        started = time.monotonic()
+        if run.agent is not None and not run.wrapper_killed:
+            run = await self._prove(run)
+        run = replace(run, barrier_s=time.monotonic() - started)
+        await stage.keep_record(run)
+        return run
+
+    async def _begin(self, setup: Phase | None, agent: Phase) -> None:
+        stage = self.stage
+        plan = text.plan_text(
+            stage.house,
+            stage.container.nonce,
+            None if setup is None else stage.prepare(setup),
+            stage.prepare(agent),
+            restart=stage.spec.demands.restart,
+            gate=_needs_gate(setup, agent),
+        )
+        await stage.start(plan, agent.network if setup is None else setup.network)
+
+    async def _watch(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Wait for the agent's end, or bring it about when its time or its disk is used up."""
+        limit_s = agent.timeout_s + GRACE_S + (0.0 if setup is None else setup.timeout_s + GRACE_S)
+        found = await self.stage.within(limit_s, "agent", self._until_end(setup, agent))
+        if isinstance(found, Overrun):
+            note = self.stage.container.note()
+            await self.stage.end()
+            return _ended_in(note, found.end())
+        if isinstance(found, ContainerState):
+            self.stage.is_alive = False
+            return await self._explain_death(found)
+        run = AgentRun(setup=phase_end(found, "setup"), agent=phase_end(found, "agent"))
+        if run.agent is not None and await self.stage.is_over_disk():
+            return replace(run, agent=replace(run.agent, over_disk=True))
+        return run
+
+    async def _until_end(self, setup: Phase | None, agent: Phase) -> Note | ContainerState:
+        container = self.stage.container
+        if _needs_gate(setup, agent):
+            found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
+            if isinstance(found, Note) and found.phase == "gate":
+                await self.stage.switch(agent.network)
+                await container.tell(text.go_text(container.nonce))
+        return await container.until(lambda note: note.is_certain)
+
+    async def _explain_death(self, state: ContainerState) -> AgentRun:
+        """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
+        stage, note = self.stage, self.stage.container.note()
+        told = f"the container ended with {state.exit_code} during: {note.phase}"
+        if state.exit_code == BAD_PLAN:
+            raise SetupFailed("tool_missing", stage.container.said or told)
+        if state.exit_code == EXPIRED:
+            raise SandboxFailed("expired", f"{told}; nobody came back for it in time")
+        if state.oom_killed:
+            return _ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True))
+        if state.exit_code == CANNOT_TELL and _is_full(stage):
+            raise SandboxFailed("disk_full", f"{told}; the disk of {stage.spec.folders.root} is full")
+        if stage.container.engine_was_away:
+            raise SandboxFailed("engine_restarted", f"{told}; the engine was away meanwhile")
+        done = await stage.engine.events(stage.container.id, state.started_at, time.time())
+        if OUTSIDE.intersection(done):
+            raise SandboxFailed("killed_outside", f"{told}; somebody asked the engine for it")
+        if note.phase != "agent":
+            raise SandboxFailed("killed_outside", told)
+        if stage.house.has_separate_user:
+            raise SandboxFailed("killed_outside", f"{told}; the agent could not have done it")
+        return _ended_in(note, PhaseEnd(exit_status=None), wrapper_killed=True)
+
+    async def _prove(self, run: AgentRun) -> AgentRun:
+        """Prove from outside that nothing of the agent is left, and see what it changed."""
+        stage = self.stage
+        if stage.is_alive and stage.spec.demands.restart:
+            await stage.container.ended()
+            stage.is_alive = False
+        async with asyncio.TaskGroup() as group:
+            left = group.create_task(self._wait_for_silence(run))
+            changes = group.create_task(self._changes())
+        run, processes = left.result()
+        found = changes.result()
+        facts: dict[str, int | str | bool] = {"processes": processes}
+        if found is not None:
+            facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
+        return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
+
+    async def _wait_for_silence(self, run: AgentRun) -> tuple[AgentRun, int]:
+        """Wait until only the wrapper and its timer are left; how many processes that are."""
+        stage, deadline = self.stage, time.monotonic() + PROOF_S
+        state = await stage.container.look()
+        if not state.is_alive:
+            stage.is_alive = False
+            return _with_memory(run, state), 0
+        while True:
+            processes = await stage.engine.processes(stage.container.id, state.pid)
+            others = intruders(processes, state.pid, stage.expiry_s)
+            if not others:
+                return _with_memory(run, state), sum(not process.is_dead for process in processes)
+            if time.monotonic() > deadline:
+                names = ", ".join(process.command[:60] for process in others[:5])
+                raise SandboxFailed("barrier_failed", f"processes were left after the agent's end: {names}")
+            await asyncio.sleep(PROOF_PAUSE_S)
+
+    async def _changes(self) -> tuple[str, ...] | None:
+        stage = self.stage
+        if not stage.spec.demands.system_changes:
+            return None
+        return changed_system(await stage.engine.changes(stage.container.id), stage.house.workdir)
+
+
+def _needs_gate(setup: Phase | None, agent: Phase) -> bool:
+    return setup is not None and setup.network != agent.network
+
+
+def _ended_in(note: Note, end: PhaseEnd, *, wrapper_killed: bool = False) -> AgentRun:
+    """Blame an end on the phase that the wrapper was in."""
+    if note.phase == "setup":
+        return AgentRun(setup=end, agent=None)
+    return AgentRun(setup=phase_end(note, "setup"), agent=end, wrapper_killed=wrapper_killed)
+
+
+def _with_memory(run: AgentRun, state: ContainerState) -> AgentRun:
+    """Add what the engine knows of memory: a kill that setup is not to blame for is the agent's."""
+    is_setups = run.setup is not None and run.setup.oom_killed
+    if run.agent is None or is_setups or not state.oom_killed:
+        return run
+    return replace(run, agent=replace(run.agent, oom_killed=True))
+
+
+def _is_full(stage: Stage) -> bool:
+    return shutil.disk_usage(stage.spec.folders.root).free < ALMOST_NOTHING

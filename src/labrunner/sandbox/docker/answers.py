@@ -1,0 +1,170 @@
+"""What the Docker engine answers, decoded once; nothing behind this reads its JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+Status = Literal["created", "running", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What an engine is and can do."""
+
+    version: str
+    cpus: int
+    memory_bytes: int
+    root_dir: str
+    limits: frozenset[str]
+    """Which limits of a plan it can enforce."""
+    is_rootless: bool
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "EngineFacts":
+        """Decode `/info`."""
+        can = {"cpus": "CpuCfsQuota", "memory_mb": "MemoryLimit", "pids": "PidsLimit"}
+        return cls(
+            version=str(answer.get("ServerVersion", "")),
+            cpus=int(answer.get("NCPU") or 1),
+            memory_bytes=int(answer.get("MemTotal") or 0),
+            root_dir=str(answer.get("DockerRootDir", "")),
+            limits=frozenset(name for name, field in can.items() if answer.get(field)),
+            is_rootless=any("rootless" in option for option in answer.get("SecurityOptions") or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What an engine stores."""
+
+    images: int
+    containers: int
+    bytes: int
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "Usage":
+        """Decode `/system/df`."""
+        containers = answer.get("Containers") or ()
+        layers = sum(int(each.get("SizeRw") or 0) for each in containers)
+        return cls(
+            images=len(answer.get("Images") or ()),
+            containers=len(containers),
+            bytes=int(answer.get("LayersSize") or 0) + layers,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    """How a container is, in the engine's own words."""
+
+    status: Status
+    exit_code: int
+    oom_killed: bool
+    pid: int
+    error: str
+    started_at: float
+    finished_at: float
+    labels: Mapping[str, str]
+    image: str
+    upper_dir: str | None
+    """Where the engine's host keeps what the container writes outside its mounts."""
+    mounts: Mapping[str, str]
+    """Paths inside, and where they lie on the engine's host."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its first process runs."""
+        return self.status == "running"
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "ContainerState":
+        """Decode `/containers/ID/json`."""
+        state = answer["State"]
+        driver = (answer.get("GraphDriver") or {}).get("Data") or {}
+        return cls(
+            status=_status(state),
+            exit_code=int(state.get("ExitCode") or 0),
+            oom_killed=bool(state.get("OOMKilled")),
+            pid=int(state.get("Pid") or 0),
+            error=str(state.get("Error") or ""),
+            started_at=_seconds(state.get("StartedAt")),
+            finished_at=_seconds(state.get("FinishedAt")),
+            labels=dict(answer["Config"].get("Labels") or {}),
+            image=str(answer.get("Image", "")),
+            upper_dir=driver.get("UpperDir"),
+            mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
+        )
+
+
+def _status(state: Mapping[str, Any]) -> Status:
+    if state.get("Running") and not state.get("Dead"):
+        return "running"
+    return "created" if state.get("Status") == "created" else "ended"
+
+
+def _seconds(stamp: str | None) -> float:
+    """Read the engine's time stamps: nanoseconds, and the year 1 for never."""
+    if not stamp or stamp.startswith("0001-"):
+        return 0.0
+    whole, _, rest = stamp.removesuffix("Z").partition(".")
+    fraction = rest.split("+")[0].split("-")[0]
+    zone = rest[len(fraction) :] or "+00:00"
+    return datetime.fromisoformat(whole + zone).timestamp() + float(f"0.{fraction or 0}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process of a container, with the numbers of its host."""
+
+    pid: int
+    parent: int
+    is_dead: bool
+    """Ended, and not yet reaped: it can't do anything any more."""
+    command: str
+
+    @classmethod
+    def of(cls, row: list[str]) -> "Process":
+        """Decode a row of `pid,ppid,stat,args`."""
+        return cls(pid=int(row[0]), parent=int(row[1]), is_dead=row[2].startswith(("Z", "X")), command=row[3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A container in a listing."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "Listed":
+        """Decode an entry of `/containers/json`."""
+        names = answer.get("Names") or [""]
+        return cls(
+            id=str(answer["Id"]), name=str(names[0]).lstrip("/"), labels=dict(answer.get("Labels") or {})
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """An image, by the digest of its content."""
+
+    id: str
+    repo_digest: str | None
+    user: str
+    env: Mapping[str, str]
+    size: int
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "ImageFacts":
+        """Decode `/images/NAME/json`."""
+        config = answer.get("Config") or {}
+        pairs = (pair.partition("=") for pair in config.get("Env") or ())
+        return cls(
+            id=str(answer["Id"]),
+            repo_digest=next(iter(answer.get("RepoDigests") or ()), None),
+            user=str(config.get("User") or ""),
+            env={name: value for name, _, value in pairs},
+            size=int(answer.get("Size") or 0),
+        )

@@ -1,0 +1,45 @@
+"""Whose fault it is when a call to the engine fails.
+
+`EngineGone` means that nothing is known about what happened; `EngineRefused` is the engine's own answer.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import aiodocker
+import aiohttp
+
+from labrunner.errors import SandboxFailed
+
+
+class EngineGone(SandboxFailed):
+    """The engine does not answer."""
+
+
+class EngineRefused(SandboxFailed):
+    """The engine answered, and said no."""
+
+    def __init__(self, status: int, doing: str, told: str) -> None:
+        """Keep the status: what follows is decided by it, never by the text."""
+        self.status = status
+        super().__init__(f"engine_{status}" if status else "engine_error", f"{doing}: {told}")
+
+    @property
+    def is_not_found(self) -> bool:
+        """Whether the thing that was spoken of is not there."""
+        return self.status == 404
+
+
+@contextmanager
+def blamed(doing: str) -> Iterator[None]:
+    """Turn whatever a call to the engine can raise into one of the two."""
+    try:
+        yield
+    except aiodocker.DockerError as error:
+        if error.status == 900:  # the library's number for: no connection
+            raise EngineGone("engine_gone", f"{doing}: {error.message}") from error
+        raise EngineRefused(error.status, doing, error.message) from error
+    except TimeoutError as error:
+        raise EngineGone("engine_silent", f"{doing}: the engine did not answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise EngineGone("engine_gone", f"{doing}: {error!r}") from error

@@ -1,0 +1,129 @@
+"""One container under our eyes: started, told things, and watched until its wrapper or the engine tells more.
+
+Rules: a hint on its standard output only makes us look; what it says is in its notes. An engine that goes
+away is waited for: whether its containers lived is for the engine to say. That it was away is remembered,
+because a container that died meanwhile was not ended by what ran in it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.attachment import Attachment
+from labrunner.sandbox.docker.blame import EngineGone, EngineRefused
+from labrunner.sandbox.docker.engine import Engine
+from labrunner.sandbox.docker.notes import Note, read_note
+
+LOOK_EVERY_S: Final = 1.0
+"""Hints come at once; this is for the ones that got lost."""
+ASK_EVERY_S: Final = 30.0
+ENGINE_PATIENCE_S: Final = 120.0
+ENGINE_PAUSE_S: Final = 0.25
+FLOOD_S: Final = 0.002
+"""A pause after each hint: whoever floods us with them waits, we do not."""
+
+
+class Container:
+    """A container that exists."""
+
+    def __init__(self, engine: Engine, id: str, ctl: Path, nonce: str) -> None:
+        """Take a container, running or not."""
+        self.engine = engine
+        self.id = id
+        self.nonce = nonce
+        self.engine_was_away = False
+        self._ctl = ctl
+        self._attachment: Attachment | None = None
+        self.said = ""
+
+    async def start(self) -> None:
+        """Start it. Its streams are ours before it runs, so that nothing is missed."""
+        await self.detach()
+        self._attachment = await self.engine.attach(self.id)
+        await self.engine.start(self.id)
+
+    async def tell(self, text: str) -> None:
+        """Write to its standard input."""
+        if self._attachment is None:
+            self._attachment = await self.engine.attach(self.id)
+        await self._attachment.send(text)
+
+    async def detach(self) -> None:
+        """Let go of its streams; it goes on."""
+        if self._attachment is not None:
+            self.said = self._attachment.said.decode(errors="replace").strip()
+            await self._attachment.close()
+            self._attachment = None
+
+    def note(self) -> Note:
+        """How far its wrapper says it is."""
+        return read_note(self._ctl, self.nonce)
+
+    async def until(self, is_wanted: Callable[[Note], bool]) -> Note | ContainerState:
+        """Wait for a note of a kind; a state when it has ended without one."""
+        asked_at = time.monotonic()
+        while True:
+            note = self.note()
+            if is_wanted(note):
+                return note
+            is_open = await self._wait_for_hint()
+            if is_open and time.monotonic() - asked_at < ASK_EVERY_S:
+                continue
+            state = await self.look()
+            asked_at = time.monotonic()
+            if not state.is_alive:
+                note = self.note()
+                return note if is_wanted(note) else state
+            if not is_open:
+                await self._attach_again()
+
+    async def ended(self) -> ContainerState:
+        """Wait until it has ended."""
+        while True:
+            while await self._wait_for_hint():
+                pass
+            state = await self.look()
+            if not state.is_alive:
+                return state
+            await self._attach_again()
+
+    async def look(self) -> ContainerState:
+        """Ask the engine how it is, with patience."""
+        deadline = time.monotonic() + ENGINE_PATIENCE_S
+        while True:
+            try:
+                return await self.engine.look(self.id)
+            except EngineGone:
+                self.engine_was_away = True
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(ENGINE_PAUSE_S)
+
+    async def _attach_again(self) -> None:
+        """Take hold of the streams of a container that seems to live: it may be just ending."""
+        await self.detach()
+        await asyncio.sleep(FLOOD_S)
+        try:
+            self._attachment = await self.engine.attach(self.id)
+        except EngineGone:
+            self.engine_was_away = True
+            await asyncio.sleep(ENGINE_PAUSE_S)
+        except EngineRefused:
+            await asyncio.sleep(FLOOD_S)
+
+    async def _wait_for_hint(self) -> bool:
+        """Wait for a hint, or a while; False when the streams have ended."""
+        if self._attachment is None:
+            return False
+        try:
+            async with asyncio.timeout(LOOK_EVERY_S):
+                if not await self._attachment.hint():
+                    await self.detach()
+                    return False
+        except TimeoutError:
+            return True
+        await asyncio.sleep(FLOOD_S)
+        return True

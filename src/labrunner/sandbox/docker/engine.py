@@ -1,0 +1,236 @@
+"""The Docker engine, as far as attempts need it: typed answers, and errors that say whose fault they are.
+
+Rules: over the engine's socket, never through its command line. Every call ends in time.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiodocker
+import aiohttp
+from aiodocker.jsonstream import json_stream_stream
+from aiodocker.stream import Stream
+from yarl import URL
+
+from labrunner.sandbox.docker.answers import ContainerState, EngineFacts, ImageFacts, Listed, Process, Usage
+from labrunner.sandbox.docker.attachment import Attachment
+from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, blamed
+
+CALL_S: Final = 60.0
+SLOW_CALL_S: Final = 300.0
+"""Starting and removing, on a machine that is busy with many."""
+DEFAULT_SOCKET: Final = Path("/var/run/docker.sock")
+
+Json = dict[str, Any]  # the engine's own words; taken apart in `answers`
+
+
+class Engine:
+    """One engine; connected at the first call."""
+
+    def __init__(self, url: str | None = None) -> None:
+        """Take the engine's address; by default that of DOCKER_HOST, else the usual ones."""
+        self._url = url or os.environ.get("DOCKER_HOST")
+        self._docker: aiodocker.Docker | None = None
+        self._connector: aiohttp.BaseConnector | None = None
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._docker is not None:
+            await self._docker.close()
+        if self._connector is not None:
+            await self._connector.close()
+        self._docker = self._connector = None
+
+    async def ping(self) -> bool:
+        """Whether the engine answers now."""
+        try:
+            await self._get("_ping", "asking for a sign of life", timeout_s=5.0)
+        except EngineRefused:
+            return True
+        except EngineGone:
+            return False
+        return True
+
+    async def facts(self) -> EngineFacts:
+        """What the engine is and can do."""
+        return EngineFacts.of(await self._get("info", "asking what it can do"))
+
+    async def used_disk(self) -> Usage:
+        """What images and containers take."""
+        return Usage.of(await self._get("system/df", "asking what it stores", timeout_s=SLOW_CALL_S))
+
+    async def create(self, config: Json, name: str) -> str:
+        """Make a container; it does not run yet."""
+        path = f"containers/create?name={quote(name)}"
+        answer: Json = await self._post(path, f"creating container {name}", config)
+        return str(answer["Id"])
+
+    async def start(self, container: str) -> None:
+        """Start a container."""
+        await self._post(f"containers/{container}/start", "starting a container", timeout_s=SLOW_CALL_S)
+
+    async def look(self, container: str) -> ContainerState:
+        """How a container is."""
+        return ContainerState.of(await self._get(f"containers/{container}/json", "looking at a container"))
+
+    async def layer_size(self, container: str) -> int:
+        """How many bytes a container has written outside its mounts. Slow: the engine walks them."""
+        path = f"containers/{container}/json?size=true"
+        answer: Json = await self._get(path, "measuring a container", timeout_s=SLOW_CALL_S)
+        return int(answer.get("SizeRw") or 0)
+
+    async def kill(self, container: str) -> None:
+        """End a container's first process, and so all of them; one that is not running is fine."""
+        try:
+            await self._post(f"containers/{container}/kill", "killing a container")
+        except EngineRefused as refusal:
+            if refusal.status not in {404, 409}:
+                raise
+
+    async def remove(self, container: str) -> None:
+        """Remove a container, running or not; one that is gone, or on its way, is fine."""
+        path = f"containers/{container}?force=true&v=true"
+        try:
+            await self._ask("DELETE", path, "removing a container", timeout_s=SLOW_CALL_S)
+        except EngineRefused as refusal:
+            if refusal.status not in {404, 409}:
+                raise
+
+    async def rename(self, container: str, name: str) -> None:
+        """Give a container another name."""
+        await self._post(f"containers/{container}/rename?name={quote(name)}", "renaming a container")
+
+    async def processes(self, container: str, first: int) -> tuple[Process, ...]:
+        """Every process of a running container, as its host sees them; `first` must be among them."""
+        for selection in ("-o", "-eo"):
+            path = f"containers/{container}/top?ps_args={quote(f'{selection} pid,ppid,stat,args')}"
+            answer: Json = await self._get(path, "listing a container's processes")
+            found = tuple(Process.of(row) for row in answer["Processes"])
+            if any(process.pid == first for process in found):
+                return found
+        raise EngineRefused(0, "listing a container's processes", f"its first one ({first}) is not listed")
+
+    async def changes(self, container: str) -> tuple[str, ...]:
+        """Paths outside its mounts that differ from the image."""
+        answer = await self._get(f"containers/{container}/changes", "asking what changed in a container")
+        return tuple(str(change["Path"]) for change in answer or ())
+
+    async def events(self, container: str, since: float, until: float) -> tuple[str, ...]:
+        """What the engine remembers to have done to a container in this time."""
+        filters = quote(f'{{"container":["{container}"]}}')
+        path = f"events?since={since:.9f}&until={until:.9f}&filters={filters}"
+        return tuple([str(event.get("Action")) async for event in self._stream_json(path)])
+
+    async def connect(self, container: str, network: str) -> None:
+        """Join a container to a network."""
+        await self._post(
+            f"networks/{network}/connect", f"joining network {network}", {"Container": container}
+        )
+
+    async def disconnect(self, container: str, network: str) -> None:
+        """Take a container out of a network."""
+        body = {"Container": container, "Force": True}
+        await self._post(f"networks/{network}/disconnect", f"leaving network {network}", body)
+
+    async def list(self, label: str) -> tuple[Listed, ...]:
+        """All containers with a label, running or not."""
+        filters = quote(f'{{"label":["{label}"]}}')
+        found = await self._get(f"containers/json?all=true&filters={filters}", "listing containers")
+        return tuple(Listed.of(each) for each in found)
+
+    async def image(self, name: str) -> ImageFacts:
+        """What an image is; `EngineRefused` with 404 when it is not there."""
+        return ImageFacts.of(await self._get(f"images/{name}/json", f"looking for image {name}"))
+
+    async def remove_image(self, name: str) -> None:
+        """Remove an image; one that is used or gone is left alone."""
+        try:
+            await self._ask("DELETE", f"images/{name}", f"removing image {name}", timeout_s=SLOW_CALL_S)
+        except EngineRefused as refusal:
+            if refusal.status not in {404, 409}:
+                raise
+
+    async def pull(self, name: str) -> AsyncIterator[str]:
+        """Pull an image; yields what the engine tells on the way."""
+        with blamed(f"pulling image {name}"):
+            async for line in self._client().images.pull(name, stream=True):
+                yield str(line.get("status", ""))
+
+    async def build(self, archive: Any, tag: str, labels: Mapping[str, str]) -> None:  # noqa: ANN401 - a file
+        """Build an image from a gzipped tar archive with a Dockerfile."""
+        with blamed(f"building image {tag}"):
+            await self._client().images.build(fileobj=archive, encoding="gzip", tag=tag, labels=labels)
+
+    async def archive(self, container: str, path: str) -> AsyncIterator[bytes]:
+        """Stream a path of a container as a tar archive."""
+        address = f"containers/{container}/archive?path={quote(path)}"
+        with blamed(f"copying {path} out of a container"):
+            async with self._query(address) as response:
+                async for chunk in response.content.iter_chunked(1 << 16):
+                    yield chunk
+
+    async def attach(self, container: str) -> Attachment:
+        """Take hold of a container's standard streams, before it is started or while it runs."""
+
+        async def where() -> Any:  # noqa: ANN401 - the library's own shape
+            query = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1", "logs": "0", "detachKeys": ""}
+            return URL(f"containers/{container}/attach").with_query(query), None, False
+
+        stream = Stream(self._client(), where)
+        with blamed("attaching to a container"):
+            async with asyncio.timeout(CALL_S):
+                await stream.__aenter__()  # connects now, not at the first byte
+        return Attachment(stream)
+
+    async def _get(self, path: str, doing: str, timeout_s: float = CALL_S) -> Any:  # noqa: ANN401 - JSON
+        return await self._ask("GET", path, doing, timeout_s=timeout_s)
+
+    async def _post(self, path: str, doing: str, body: Json | None = None, timeout_s: float = CALL_S) -> Any:  # noqa: ANN401
+        return await self._ask("POST", path, doing, body=body, timeout_s=timeout_s)
+
+    async def _ask(
+        self, method: str, path: str, doing: str, *, body: Json | None = None, timeout_s: float = CALL_S
+    ) -> Any:  # noqa: ANN401 - JSON
+        with blamed(doing):
+            async with asyncio.timeout(timeout_s):
+                return await self._client()._query_json(path, method, data=body)  # noqa: SLF001 - see `_query`
+
+    async def _stream_json(self, path: str) -> AsyncIterator[Json]:
+        with blamed("asking for events"):
+            async with asyncio.timeout(CALL_S), self._query(path) as response:
+                async for item in json_stream_stream(response):
+                    yield item
+
+    def _query(self, path: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._client()._query(path)  # noqa: SLF001 - the library has no public call for this
+
+    def _client(self) -> aiodocker.Docker:
+        if self._docker is None:
+            self._docker = self._connect()
+        return self._docker
+
+    def _connect(self) -> aiodocker.Docker:
+        url = self._url or (f"unix://{DEFAULT_SOCKET}" if _is_socket(DEFAULT_SOCKET) else None)
+        if url is not None and url.startswith("unix://"):
+            # Each attempt holds a connection for its streams: no bound. None is used twice: an engine that
+            # was restarted would refuse the first call on each old one.
+            self._connector = aiohttp.UnixConnector(url.removeprefix("unix://"), limit=0, force_close=True)
+            return aiodocker.Docker("unix://localhost", connector=self._connector)
+        try:
+            return aiodocker.Docker(url)
+        except AssertionError as error:  # what the library raises when it finds no address
+            problem = f"no Docker engine: DOCKER_HOST is not set and there is no {DEFAULT_SOCKET}"
+            raise EngineGone("engine_gone", problem) from error
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return False

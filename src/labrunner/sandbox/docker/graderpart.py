@@ -1,0 +1,102 @@
+"""The grader's part of an attempt in a container: made ready, rung for, and awaited; as often as asked."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass, replace
+
+from labrunner.errors import SandboxFailed
+from labrunner.sandbox.docker import text
+from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.blame import EngineGone
+from labrunner.sandbox.docker.notes import Note, phase_end
+from labrunner.sandbox.docker.record import write_synced
+from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
+from labrunner.sandbox.door import Phase, PhaseEnd
+
+OOM_STATUS = 137
+PATIENCE = 5
+"""How often a doorbell is rung again after the engine went away."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraderPart:
+    """Runs graders behind an attempt's barrier."""
+
+    stage: Stage
+    tries: int = 0
+    is_under_way: bool = False
+    """A runner before us has rung already: its grader's end is awaited, none is started."""
+
+    async def run(self, grader: Phase) -> PhaseEnd:
+        """Run the grader once."""
+        if self.is_under_way:
+            self.is_under_way = False
+            return await self._await(grader)
+        self.tries += 1
+        await self._make_ready(grader)
+        start, bell = self.stage.prepare(grader), secrets.token_hex(16)
+        command = text.command_text(self.stage.house, bell, start, number=self.tries)
+        folder = self.stage.spec.folders.grader
+        await asyncio.to_thread(write_synced, folder, text.COMMAND_FILE, command.encode())
+        await self._ring(text.ring_text(self.stage.house, bell, start))
+        return await self._await(grader)
+
+    async def _make_ready(self, grader: Phase) -> None:
+        """Have a container that waits for the doorbell, on the grader's network."""
+        stage = self.stage
+        if stage.spec.demands.fresh_grader and not stage.is_renewed:
+            await stage.renew(grader.network)
+        elif stage.is_alive:
+            await stage.switch(grader.network)
+        else:
+            await stage.start_again(grader.network)
+
+    async def _ring(self, bell: str) -> None:
+        """Ring, again if the engine went away: a wrapper that has heard it ignores the second."""
+        container = self.stage.container
+        for _ in range(PATIENCE):
+            try:
+                return await container.tell(bell)
+            except EngineGone:
+                container.engine_was_away = True
+                await container.detach()
+                if not (await container.look()).is_alive:
+                    break
+        raise SandboxFailed("engine_restarted", "the container died before its grader could be started")
+
+    async def _await(self, grader: Phase) -> PhaseEnd:
+        stage = self.stage
+        answer = stage.container.until(self._has_answered)
+        found = await stage.within(grader.timeout_s + GRACE_S, "grader", answer)
+        if isinstance(found, Overrun):
+            await stage.end()
+            return found.end()
+        if isinstance(found, ContainerState):
+            stage.is_alive = False
+            return self._explain_death(found)
+        return await self._finish(found, grader)
+
+    async def _finish(self, note: Note, grader: Phase) -> PhaseEnd:
+        """Join the wrapper's word with the engine's."""
+        stage = self.stage
+        stays = note.number("code") != 0 and grader.may_repeat
+        if stays:
+            state = await stage.container.look()
+        else:
+            state = await stage.container.ended()
+        stage.is_alive = state.is_alive
+        end = phase_end(note, "grader") or PhaseEnd(exit_status=None)
+        return replace(end, oom_killed=end.oom_killed or (state.oom_killed and not self._agent_had_oom()))
+
+    def _has_answered(self, note: Note) -> bool:
+        return note.is_certain and note.phase == "graded" and note.tries == self.tries
+
+    def _explain_death(self, state: ContainerState) -> PhaseEnd:
+        if state.oom_killed and not self._agent_had_oom():
+            return PhaseEnd(exit_status=OOM_STATUS, oom_killed=True)
+        reason = "engine_restarted" if self.stage.container.engine_was_away else "killed_outside"
+        raise SandboxFailed(reason, f"the container ended with {state.exit_code} while its grader ran")
+
+    def _agent_had_oom(self) -> bool:
+        record = self.stage.record
+        return record is not None and record.run.agent is not None and record.run.agent.oom_killed

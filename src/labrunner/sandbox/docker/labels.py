@@ -1,0 +1,75 @@
+"""The labels of a container: whose it is, and what its wrapper's words can be checked with.
+
+Labels can be read through the engine only, never from inside: the nonce is safe in them.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from labrunner.sandbox.docker.answers import Listed
+from labrunner.sandbox.marks import Mark, RunMark, boot_id
+
+PREFIX: Final = "labrunner."
+PLACE: Final = f"{PREFIX}place"
+KEPT: Final = "lab-kept-"
+"""Names of containers that were kept for a look begin with this."""
+
+Role = Literal["attempt", "grader"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """What a container of ours says about itself."""
+
+    mark: Mark | None
+    nonce: str
+    role: Role
+    expires_at: int
+    expiry_s: int
+
+    def labels(self) -> dict[str, str]:
+        """As the engine keeps them."""
+        labels = {
+            "nonce": self.nonce,
+            "role": self.role,
+            "expires_at": str(self.expires_at),
+            "expiry_s": str(self.expiry_s),
+            "boot": boot_id(),
+        }
+        if self.mark is not None:
+            labels |= {
+                "place": self.mark.run.place,
+                "run": self.mark.run.run_id,
+                "trial": self.mark.trial_id,
+                "attempt": str(self.mark.attempt),
+                "token": self.mark.token,
+            }
+        return {f"{PREFIX}{name}": value for name, value in labels.items()}
+
+    def name(self) -> str:
+        """A container's name: readable, and never the same twice."""
+        if self.mark is None:
+            return f"lab-probe-{self.nonce[:12]}"
+        trial = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.mark.trial_id)[:80]
+        end = "" if self.role == "attempt" else f"-grader-{self.nonce[:6]}"
+        return f"lab-{trial}-{self.mark.attempt}-{self.mark.token[:8]}{end}"
+
+
+def read_tag(listed: Listed, run: RunMark) -> Tag | None:
+    """The tag of a container of this very run; None when it is not one."""
+    labels = {name.removeprefix(PREFIX): value for name, value in listed.labels.items()}
+    if labels.get("place") != run.place or labels.get("run") != run.run_id:
+        return None
+    try:
+        return Tag(
+            mark=Mark(
+                run=run, trial_id=labels["trial"], attempt=int(labels["attempt"]), token=labels["token"]
+            ),
+            nonce=labels["nonce"],
+            role="grader" if labels["role"] == "grader" else "attempt",
+            expires_at=int(labels["expires_at"]),
+            expiry_s=int(labels["expiry_s"]),
+        )
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,47 @@
+"""One attempt in one container, behind the door that all sandboxes share."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from labrunner.sandbox.docker.agentpart import AgentPart
+from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.configuration import Limits
+from labrunner.sandbox.docker.graderpart import GraderPart
+from labrunner.sandbox.docker.stage import Stage
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerSandbox:
+    """One attempt's container."""
+
+    stage: Stage
+    grader: GraderPart
+    limits: Limits
+
+    @property
+    def barrier(self) -> str:
+        """How the barrier is held."""
+        demands = self.stage.spec.demands
+        if demands.fresh_grader:
+            return "fresh_container"
+        if demands.restart:
+            return "restarted"
+        return "separate_user" if self.stage.house.has_separate_user else "shared_user"
+
+    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Run setup and agent, or go on with them."""
+        return await AgentPart(stage=self.stage).run(setup, agent)
+
+    async def run_grader(self, grader: Phase) -> PhaseEnd:
+        """Ring for the grader, or await the one that runs."""
+        return await self.grader.run(grader)
+
+    async def fetch(self, path: str) -> AsyncIterator[bytes]:
+        """Stream a path of the container, running or not."""
+        try:
+            async for chunk in self.stage.engine.archive(self.stage.container.id, path):
+                yield chunk
+        except EngineRefused as refusal:
+            if not refusal.is_not_found:
+                raise

@@ -1,0 +1,185 @@
+"""Where an attempt's container stands: alive or not, on the network or not, started how often.
+
+Both halves of an attempt, the agent's and the grader's, act on it through this.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.experiment.model import Network
+from labrunner.sandbox.disk import DiskGuard, measure
+from labrunner.sandbox.docker import text
+from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.configuration import BRIDGE
+from labrunner.sandbox.docker.container import Container
+from labrunner.sandbox.docker.engine import Engine
+from labrunner.sandbox.docker.labels import Role
+from labrunner.sandbox.docker.record import BarrierRecord, write_record
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
+from labrunner.sandbox.limits import MIB
+from labrunner.sandbox.paths import AGENTLAB
+
+GRACE_S: Final = 5.0
+"""The watchdog inside has this much longer than its limit before we act from outside."""
+NO_COMMAND: Final = frozenset({126, 127})
+"""How the engine says that a container's first command could not be executed."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrun:
+    """A phase used up what it had: its disk, or else its time."""
+
+    of_disk: bool
+
+    def end(self) -> PhaseEnd:
+        """How the phase ended: by us."""
+        return PhaseEnd(exit_status=None, timed_out=not self.of_disk, over_disk=self.of_disk)
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """One attempt's container, as far as we have brought it."""
+
+    spec: SandboxSpec
+    engine: Engine
+    house: text.House
+    image_user: str
+    container: Container
+    expiry_s: int
+    is_networked: bool
+    """The container can be on a network at all."""
+    is_begun: bool = False
+    """Its plan was sent."""
+    is_alive: bool = False
+    is_online: bool = False
+    is_renewed: bool = False
+    """The container is a pristine one, made for the grader."""
+    record: BarrierRecord | None = None
+    make: Callable[[Role], Awaitable[Container]]
+    container_ids: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Remember every container that was made for this attempt."""
+        self.container_ids.append(self.container.id)
+
+    def user(self, phase: Phase) -> str:
+        """Who runs a phase; empty for root, which is the wrapper's own user."""
+        user = phase.user or self.image_user
+        return "" if user.split(":")[0] in {"", "0", "root"} else user
+
+    def prepare(self, phase: Phase) -> text.Start:
+        """Make a phase's private folders."""
+        with SandboxFailed.during("scratch", f"making scratch folders below {self.spec.folders.scratch}"):
+            place = make_scratch(self.spec.folders.scratch, phase.name)
+        return text.Start(phase=phase, user=self.user(phase), scratch=f"{AGENTLAB}/scratch/{place}")
+
+    async def start(self, plan: str, network: Network) -> None:
+        """Start the container, put it on its first network, and hand over its plan."""
+        try:
+            await self.container.start()
+        except EngineRefused as refusal:
+            raise await self._explain(refusal) from refusal
+        self.is_alive, self.is_online = True, self.is_networked
+        await self.switch(network)
+        await self.container.tell(plan)
+        self.is_begun = True
+
+    async def start_again(self, network: Network) -> None:
+        """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
+        record = self.record or BarrierRecord(run=AgentRun(setup=None, agent=None))
+        self.record = BarrierRecord(run=record.run, restarts=record.restarts + 1)
+        await asyncio.to_thread(write_record, self.spec.folders, self.record)
+        self.container.nonce = next_nonce(self.container.nonce)
+        plan = text.plan_text(self.house, self.container.nonce, None, None, restart=False, gate=False)
+        await self.start(plan, network)
+
+    async def renew(self, network: Network) -> None:
+        """Go on in a pristine container of the same image, over the same folders."""
+        if self.is_alive:
+            await self.end()
+        await self.container.detach()
+        self.container = await self.make("grader")
+        self.container_ids.append(self.container.id)
+        self.is_renewed = True
+        plan = text.plan_text(self.house, self.container.nonce, None, None, restart=False, gate=False)
+        await self.start(plan, network)
+
+    async def end(self) -> None:
+        """End every process of the container."""
+        await self.engine.kill(self.container.id)
+        await self.container.ended()
+        self.is_alive = False
+
+    async def switch(self, network: Network) -> None:
+        """Put the container on the network, or take it off."""
+        wanted = network.mode == "full"
+        if wanted == self.is_online:
+            return
+        act = self.engine.connect if wanted else self.engine.disconnect
+        await act(self.container.id, BRIDGE)
+        self.is_online = wanted
+
+    async def keep_record(self, run: AgentRun) -> None:
+        """Write down what was seen at the barrier."""
+        self.record = BarrierRecord(run=run)
+        await asyncio.to_thread(write_record, self.spec.folders, self.record)
+
+    async def within(self, limit_s: float, name: PhaseName, work: Awaitable[T]) -> T | Overrun:
+        """Do the work unless time or the attempt's share of the disk runs out."""
+        limit = asyncio.timeout(limit_s)
+        guard = DiskGuard(
+            folders=self.guarded,
+            limit=self.spec.plan.disk_mb * MIB,
+            beyond_first_walk=name == "grader",
+            on_over=lambda: limit.reschedule(asyncio.get_running_loop().time()),
+        )
+        guard.start()
+        try:
+            async with limit:
+                return await work
+        except TimeoutError:
+            return Overrun(of_disk=guard.over)
+        finally:
+            guard.stop()
+
+    async def is_over_disk(self) -> bool:
+        """Whether the attempt holds too much now: an answer that does not depend on a guard's round."""
+        used = await asyncio.to_thread(measure, self.guarded)
+        return used > self.spec.plan.disk_mb * MIB
+
+    @property
+    def guarded(self) -> tuple[Path, ...]:
+        """Where an attempt can fill the disk."""
+        folders = self.spec.folders
+        return (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
+
+    async def _explain(self, refusal: EngineRefused) -> SandboxFailed | SetupFailed:
+        """Why a container did not start, by the engine's own state."""
+        if refusal.is_not_found:
+            return SandboxFailed("container_gone", f"{refusal}: somebody else has removed it")
+        state = await self.engine.look(self.container.id)
+        if state.exit_code in NO_COMMAND:
+            return SetupFailed("no_shell", f"the image has no /bin/sh that can be started: {state.error}")
+        return refusal
+
+
+def next_nonce(nonce: str) -> str:
+    """The nonce of a container's next start: whoever adopts it can tell, nothing inside can."""
+    return hashlib.sha256(nonce.encode()).hexdigest()[:32]
+
+
+def make_scratch(scratch: Path, name: PhaseName) -> str:
+    """Make HOME and TMPDIR that no phase has had before; the name of their folder."""
+    used = sum(path.name.split("-")[0] == name for path in scratch.iterdir())
+    place = scratch / (f"{name}-{used + 1}" if used else name)
+    for folder in (place, place / "home", place / "tmp"):
+        folder.mkdir(mode=0o700)
+    return place.name

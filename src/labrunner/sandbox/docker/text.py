@@ -1,0 +1,174 @@
+"""What is said to a container's wrapper: its plan, the grader's command, the doorbell. Pure.
+
+All of it is sh, made of quoted values only. The plan and the doorbell go through standard input and may
+hold secrets; the grader's command goes through a file and holds none.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from labrunner.errors import SandboxFailed
+from labrunner.sandbox.door import SEARCH_PATH, Phase
+from labrunner.sandbox.paths import AGENTLAB
+
+MAX_PLAN_BYTES: Final = 64 * 1024
+WRITABLE: Final = tuple(f"{AGENTLAB}/{name}" for name in ("workspace", "out", "state", "scratch"))
+GUARDED: Final = tuple(f"{AGENTLAB}/{name}" for name in ("ctl", "logs"))
+"""Folders that the wrapper writes, and no other user may."""
+COMMAND_FILE: Final = ".command"
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_READ_ONLY: Final = frozenset({"UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"})
+_SHELLS_OWN: Final = ("HOSTNAME", "OLDPWD")
+_NOT_FOR_GRADERS: Final = ("PYTHON", "LD_", "PYTEST_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What the phases of one attempt have in common."""
+
+    image_env: Mapping[str, str]
+    workdir: str
+    owner: str | None
+    """Whose the files are to be when nobody inside needs them any more; None when nothing need be done."""
+    has_separate_user: bool = False
+    """Agent and wrapper are different users: the one can't touch the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A phase with what only its container knows: who runs it, and in which private folder."""
+
+    phase: Phase
+    user: str
+    """Empty for the wrapper's own."""
+    scratch: str
+
+
+def plan_text(
+    house: House, nonce: str, setup: Start | None, agent: Start | None, *, restart: bool, gate: bool
+) -> str:
+    """Say what setup and agent are. Neither: the container is started again for a grader alone."""
+    lines = [nonce, _hand_back(house)]
+    if setup is not None:
+        lines += [f"setup_s={_seconds(setup.phase)}", _function(house, setup)]
+    if agent is not None:
+        has_input = agent.phase.stdin is not None
+        lines += [
+            f"agent_s={_seconds(agent.phase)}",
+            f"agent_input={quote(f'{AGENTLAB}/in/prompt.txt' if has_input else '/dev/null')}",
+            _own(house, agent.user),
+            _function(house, agent),
+        ]
+    lines += ["restart=1"] if restart else []
+    lines += ["gate=1"] if gate else []
+    return _checked("\n".join([*lines, f"end {nonce}", ""]))
+
+
+def command_text(house: House, bell: str, grader: Start, *, number: int) -> str:
+    """Say what the grader's command is; its environment comes with the doorbell."""
+    lines = [
+        f"# {bell}",
+        f"number={number}",
+        f"more={'1' if grader.phase.may_repeat else ''}",
+        f"grader_s={_seconds(grader.phase)}",
+        _own(house, grader.user),
+        "grader() {",
+        f"pick {quote(grader.user)}",
+        f"cd {quote(house.workdir)} || exit 126",
+        'eval "$env"',
+        " ".join(["start", *map(quote, grader.phase.argv)]),
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def ring_text(house: House, bell: str, grader: Start) -> str:
+    """Ring: the grader's environment between two lines that nobody else knows.
+
+    Begins with a line's end: an agent may have left half a line.
+    """
+    return _checked("\n".join(["", f"ring {bell}", *_environment(house, grader), f"end {bell}", ""]))
+
+
+def go_text(nonce: str) -> str:
+    """Let the agent start, after its network was switched."""
+    return f"\ngo {nonce}\n"
+
+
+def quote(text: str) -> str:
+    """Quote for sh."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def phase_env(house: House, start: Start) -> dict[str, str]:
+    """A phase's complete environment: the image's own below, what the phase was given above."""
+    phase = start.phase
+    is_grader = phase.name == "grader"
+    image = {
+        name: value
+        for name, value in house.image_env.items()
+        if not (is_grader and name.startswith(_NOT_FOR_GRADERS))
+    }
+    env = {**image, **phase.env, "HOME": f"{start.scratch}/home", "TMPDIR": f"{start.scratch}/tmp"}
+    if "PATH" in image:
+        env["PATH"] = env["PATH"].replace(SEARCH_PATH, image["PATH"])
+    return env
+
+
+def _function(house: House, start: Start) -> str:
+    lines = [
+        f"{start.phase.name}() {{",
+        f"pick {quote(start.user)}",
+        f"cd {quote(house.workdir)} || exit 126",
+        *_environment(house, start),
+        " ".join(["start", *map(quote, start.phase.argv)]),
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _environment(house: House, start: Start) -> list[str]:
+    env = phase_env(house, start)
+    for name in env:
+        if _NAME.fullmatch(name) is None or name in _READ_ONLY:
+            raise SandboxFailed("plan", f"a container's shell can't set the variable {name!r}")
+    gone = [name for name in (*house.image_env, *_SHELLS_OWN) if name not in env and _NAME.fullmatch(name)]
+    return [
+        f"unset {' '.join(gone)}",
+        *(f"{name}={quote(value)}" for name, value in env.items()),
+        f"export {' '.join(env)}",
+    ]
+
+
+def _own(house: House, user: str) -> str:
+    """Let the user who runs the next phase write where it may, and nobody else where it may not."""
+    if not user and house.owner is None:
+        return "own() { :; }"
+    guard = f"chown 0:0 {' '.join(GUARDED)}; " if user else ""
+    return f"own() {{ {guard}give {quote(user or '0:0')} {' '.join(WRITABLE)}; }}"
+
+
+def _hand_back(house: House) -> str:
+    if house.owner is None:
+        return "hand_back() { :; }"
+    return f"hand_back() {{ give {quote(house.owner)} {' '.join((*WRITABLE, *GUARDED))}; }}"
+
+
+def _seconds(phase: Phase) -> int:
+    """Whole seconds: a small `sleep` knows no others."""
+    return max(1, math.ceil(phase.timeout_s))
+
+
+def _checked(text: str) -> str:
+    size = len(text.encode(errors="surrogateescape"))
+    if size > MAX_PLAN_BYTES:
+        problem = f"commands and environment come to {size} bytes, more than {MAX_PLAN_BYTES}"
+        raise SandboxFailed("plan", f"{problem}; put large things into files")
+    if "\0" in text:
+        raise SandboxFailed("plan", "a command or a variable holds a NUL character")
+    return text

@@ -1,0 +1,151 @@
+"""Files that `collect` asks for, copied out of a finished sandbox into the attempt's artifacts.
+
+Rules: the sandbox is hostile. No link is followed at any step, only plain files are taken, in the order of
+their names; what is over the caps is left out. A path that is not there is no error: agents may not have
+written it.
+"""
+
+import asyncio
+import os
+import stat
+import tarfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from labrunner.errors import SandboxFailed
+from labrunner.sandbox.door import AttemptFolders, GuestPaths, Sandbox
+
+MOST_FILES: Final = 200
+MOST_BYTES: Final = 64 * 1024 * 1024
+ARCHIVE_CAP: Final = 2 * MOST_BYTES
+DEEPEST: Final = 32
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+async def copy_out(
+    sandbox: Sandbox, guest: GuestPaths, folders: AttemptFolders, paths: tuple[str, ...]
+) -> None:
+    """Copy paths of a finished sandbox; a relative one is taken from the workspace."""
+    if not paths:
+        return
+    basket = Basket(folders.artifacts)
+    roots = {guest.workspace: folders.workspace, guest.out: folders.out, guest.state: folders.state}
+    for path in paths:
+        full = PurePosixPath(guest.workspace) / path
+        root = next((root for root in roots if full.is_relative_to(root)), None)
+        with SandboxFailed.during("collect", f"collecting {path}"):
+            if root is not None:
+                inner = full.relative_to(root).parts
+                await asyncio.to_thread(copy_below, roots[root], inner, basket, _place(path))
+            else:
+                await _copy_from_archive(sandbox, path, basket, folders.root / "artifacts.tar")
+
+
+def _place(path: str) -> PurePosixPath:
+    """Where a path's files lie among the artifacts."""
+    parts = [part for part in PurePosixPath(path).parts if part not in {"/", "..", "."}]
+    return PurePosixPath(*parts)
+
+
+class Basket:
+    """What has been taken so far, within the caps."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take nothing yet."""
+        self._folder = folder
+        self._files = 0
+        self._bytes = 0
+
+    def take(self, name: PurePosixPath, source: IO[bytes], size: int) -> None:
+        """Take a file if there is room for all of it."""
+        if self._files >= MOST_FILES or self._bytes + size > MOST_BYTES:
+            return
+        target = self._folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data = source.read(size)
+        target.write_bytes(data)
+        self._files += 1
+        self._bytes += len(data)
+
+
+def copy_below(root: Path, parts: tuple[str, ...], basket: Basket, name: PurePosixPath) -> None:
+    """Take a file, or every file below a folder, from one of the attempt's own folders."""
+    try:
+        folder = os.open(root, _FOLDER)
+    except OSError:
+        return
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        if parts:
+            _take_entry(folder, parts[-1], basket, name, depth=0)
+        else:
+            _take_all(folder, basket, name, depth=0)
+    except OSError:  # not there, or not what it was a moment ago
+        return
+    finally:
+        os.close(folder)
+
+
+def _take_all(folder: int, basket: Basket, name: PurePosixPath, *, depth: int) -> None:
+    for entry in sorted(os.listdir(folder)):
+        _take_entry(folder, entry, basket, name / entry, depth=depth)
+
+
+def _take_entry(folder: int, entry: str, basket: Basket, name: PurePosixPath, *, depth: int) -> None:
+    mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
+    if stat.S_ISREG(mode):
+        with os.fdopen(os.open(entry, _FILE, dir_fd=folder), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if stat.S_ISREG(facts.st_mode):
+                basket.take(name, file, facts.st_size)
+    elif stat.S_ISDIR(mode) and depth < DEEPEST:
+        inner = os.open(entry, _FOLDER, dir_fd=folder)
+        try:
+            _take_all(inner, basket, name, depth=depth + 1)
+        finally:
+            os.close(inner)
+
+
+async def _copy_from_archive(sandbox: Sandbox, path: str, basket: Basket, archive: Path) -> None:
+    try:
+        if await _save(sandbox.fetch(path), archive):
+            await asyncio.to_thread(unpack_archive, archive, basket, _place(path))
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+async def _save(stream: AsyncIterator[bytes], archive: Path) -> int:
+    """Write a stream to a file, up to the cap; how much it was."""
+    size = 0
+    with archive.open("wb") as file:
+        async for chunk in stream:
+            size += len(chunk)
+            if size > ARCHIVE_CAP:
+                break
+            file.write(chunk)
+    return size
+
+
+def unpack_archive(archive: Path, basket: Basket, place: PurePosixPath) -> None:
+    """Take the plain files of an archive, by name. One that was cut short gives what is whole."""
+    with tarfile.open(archive) as opened:
+        members = {PurePosixPath(member.name): member for member in _members(opened)}
+        for name in sorted(members):
+            source = opened.extractfile(members[name])
+            if source is not None:
+                inner = _place(str(PurePosixPath(*name.parts[1:])))
+                basket.take(place / inner, source, members[name].size)
+
+
+def _members(opened: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    try:
+        for member in opened:
+            if member.isreg():
+                yield member
+    except tarfile.ReadError:
+        return
