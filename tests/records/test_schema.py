@@ -94,3 +94,19 @@ def test_an_agent_result_may_answer_in_three_shapes(answer: object) -> None:
     schema.validate("agent_result_v1", result)
     with pytest.raises(ValueError, match="answer"):
         schema.validate("agent_result_v1", result | {"answer": 3})
+
+
+class _Brief(msgspec.Struct, omit_defaults=True, kw_only=True):
+    note: str | None = None
+
+
+class _Full(msgspec.Struct, kw_only=True):
+    note: str | None = None
+    parts: tuple[_Brief, ...] = ()
+
+
+def test_null_is_allowed_exactly_where_the_encoder_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "RECORDS", {"full": _Full})
+    made = schema.generate("full")
+    assert {"type": "null"} in made["properties"]["note"]["anyOf"]
+    assert made["$defs"]["_Brief"]["properties"]["note"] == {"type": "string"}

@@ -6,6 +6,7 @@ a killed one left, it goes on.
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,7 +26,7 @@ async def write_all(runs_dir: Path) -> RunPaths:
     if not paths.root.exists():
         make_run(runs_dir, PLANNED)
     async with open_writer(paths) as writer:
-        print("opened", *(idx for idx in range(PLANNED) if writer.is_finished(idx)), flush=True)
+        say("opened", *(idx for idx in range(PLANNED) if writer.is_finished(idx)))
         await writer.write_status(make_status(PLANNED))
         for number, slots in enumerate(ROUNDS):
             await _finish_together(writer, [idx for idx in slots if not writer.is_finished(idx)])
@@ -49,7 +50,12 @@ async def _finish(writer: RunWriter, idx: int) -> None:
     await writer.note_barrier(token, b"{}", durable=False)
     if not await writer.finish(make_rows(idx), token=token):
         raise AssertionError(f"slot {idx} was refused")
-    print("finished", idx, flush=True)
+    say("finished", idx)
+
+
+def say(*words: object) -> None:
+    """Say a line in one write: a process that is killed has said it whole or not at all."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
 def _summary(number: int) -> bytes:
@@ -67,4 +73,4 @@ def _summary(number: int) -> bytes:
 
 if __name__ == "__main__":
     asyncio.run(write_all(Path(sys.argv[1])))
-    print("hits", json.dumps(points.hits), flush=True)
+    say("hits", json.dumps(points.hits))

@@ -5,7 +5,7 @@ labrunner.records.schema` writes the files anew after a type has changed; a test
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -59,8 +59,11 @@ def generate(name: str) -> JsonSchema:
     (root, *others), defs = msgspec.json.schema_components([record, *extra.values()])
     top = defs.pop(root["$ref"].rpartition("/")[2])
     top["properties"] |= dict(zip(extra, others, strict=True))
-    for title, definition in [("", top), *defs.items()]:
-        _tighten(definition, _ALWAYS_WRITTEN.get(title, ()))
+    brief = {
+        kind.__name__ for kind in _find_structs(msgspec.inspect.multi_type_info([record, *extra.values()]))
+    }
+    for title, definition in [(record.__name__, top), *defs.items()]:
+        _tighten(definition, _ALWAYS_WRITTEN.get(title, ()), leaves_out_null=title in brief)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": name,
@@ -69,10 +72,22 @@ def generate(name: str) -> JsonSchema:
     }
 
 
-def _tighten(definition: JsonSchema, always: tuple[str, ...]) -> None:
-    """Say what the encoder does: fields that default to null are left out, never written as null."""
+def _find_structs(parts: Iterable[object]) -> Iterator[type[msgspec.Struct]]:
+    """Struct types, at any depth, whose encoder leaves out fields that have their default."""
+    for part in parts:
+        if isinstance(part, msgspec.inspect.StructType) and part.cls.__struct_config__.omit_defaults:
+            yield part.cls
+        if isinstance(part, msgspec.inspect.Type | msgspec.inspect.Field):
+            yield from _find_structs(getattr(part, name) for name in part.__struct_fields__)
+        elif isinstance(part, tuple):
+            yield from _find_structs(part)
+
+
+def _tighten(definition: JsonSchema, always: tuple[str, ...], *, leaves_out_null: bool) -> None:
+    """Say what the encoder does: where defaults are left out, a null that is one is never written."""
     for field in definition.get("properties", {}).values():
-        if "default" in field and field.pop("default") is None and "anyOf" in field:
+        is_null = "default" in field and field.pop("default") is None
+        if is_null and leaves_out_null and "anyOf" in field:
             rest = [choice for choice in field.pop("anyOf") if choice != {"type": "null"}]
             field.update(rest[0] if len(rest) == 1 else {"anyOf": rest})
     if always:
