@@ -75,7 +75,21 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="RUN [RUN]...",
             does="is B better than A, by how much, how sure: variants of a run, or runs, task by task",
         ),
-        "log": Command(module="labrunner.cli.log", usage="list", does="list the runs in a directory"),
+        "query": Command(
+            module="labrunner.cli.query",
+            usage='RUN... "SQL"',
+            does="SQL over trials, attempts, scores, predictions, metrics, timings, events",
+        ),
+        "export": Command(
+            module="labrunner.cli.export",
+            usage="RUN --to FORMAT",
+            does="write a run as inspect, csv, parquet, junit, markdown or html",
+        ),
+        "log": Command(
+            module="labrunner.cli.log",
+            usage="list|recover|show",
+            does="runs of a directory; a readable report of a crashed one",
+        ),
         "verify": Command(
             module="labrunner.cli.verify",
             usage="RUN",

@@ -216,6 +216,26 @@ def snapshot(path: Path) -> Iterator[Iterator[Completion]]:
         connection.close()
 
 
+def read_live(path: Path) -> tuple[list[AttemptNote], list[Event]]:
+    """Attempts under way and their events as they are at this moment, for readers.
+
+    Raises StoreError when it can't be read.
+    """
+    if not path.exists():
+        return [], []
+    with _storing(path):
+        connection = _connect_read_only(path)
+        try:
+            connection.execute("BEGIN")
+            rows = connection.execute(
+                "SELECT trial_id, attempt, seq, json FROM events ORDER BY trial_id, attempt, seq"
+            )
+            events = [Event(trial_id=t, attempt=a, seq=n, json=data) for t, a, n, data in rows]
+            return list(_select_attempts(connection)), events
+        finally:
+            connection.close()
+
+
 def _read_guarded(path: Path, connection: sqlite3.Connection) -> Iterator[Completion]:
     with _storing(path):
         yield from _select(connection, 0, 1 << 62)

@@ -1,0 +1,76 @@
+"""`lab query`: SQL over runs."""
+
+import sys
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal, TextIO
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.display.console import make_console
+from labrunner.display.rows import show_rows
+from labrunner.display.safetext import sanitise_line
+from labrunner.errors import InputError
+from labrunner.query.database import Answer, ask
+from labrunner.query.formats import to_cells, write_csv, write_json
+from labrunner.store.listing import find_run
+
+app = make_app()
+
+MOST_ROWS = 200
+"""Rows of a table for people; the other formats give all."""
+
+_Words = Annotated[
+    list[str],
+    typer.Argument(metavar='RUN... "SQL"', help="runs, then one SELECT over their tables"),
+]
+_Format = Annotated[
+    Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="how rows are written")
+]
+_Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
+
+HELP = (
+    "Ask runs in SQL. Tables: trials, attempts, scores, predictions, metrics, timings, events. "
+    "Read-only: nothing but these tables can be reached. `DESCRIBE trials` tells a table's columns."
+)
+
+
+@app.command(help=HELP)
+def query(
+    words: _Words,
+    format_: _Format = "table",
+    output: _Output = None,
+    log_dir: LogDir = DEFAULT_RUNS,
+    as_json: Json = False,
+) -> None:
+    """Ask."""
+    *runs, sql = words
+    if not runs:
+        raise InputError("RUN", 'expected at least one run and then the SQL: lab query last "select 1"')
+    chosen = "json" if as_json else format_
+    if chosen == "parquet" and output is None:
+        raise InputError("--format parquet", "is not for a terminal; name a file with --output")
+    with ask([find_run(log_dir, run) for run in runs], sql) as answer:
+        _write(answer, chosen, output)
+
+
+def _write(answer: Answer, chosen: str, output: Path | None) -> None:
+    if chosen == "parquet" and output is not None:
+        answer.write_parquet(output)
+        return
+    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as stream:
+        if chosen == "csv":
+            write_csv(answer, stream, clean=sanitise_line if stream.isatty() else str)
+        elif chosen == "json":
+            write_json(answer, stream)
+        else:
+            _write_table(answer, stream)
+
+
+def _write_table(answer: Answer, stream: TextIO) -> None:
+    rows = answer.rows()
+    shown = [to_cells(row) for row in islice(rows, MOST_ROWS)]
+    more = sum(1 for _ in rows)
+    make_console(stream).print(show_rows(answer.columns, answer.types, shown, more=more))

@@ -1,0 +1,1 @@
+"""Other people's formats: exporters, one file each."""

@@ -1,0 +1,1 @@
+"""SQL over runs: read-only for real, on live runs too."""

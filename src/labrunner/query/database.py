@@ -1,0 +1,174 @@
+"""Answers SQL from a snapshot of runs.
+
+Rules: only the tables that a query names are loaded, into memory; then the door is closed (no file, no
+extension, no attaching, no other setting) before a word of the query is carried out. One SELECT, no more.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from labrunner.errors import DamagedRun, InputError
+from labrunner.query.snapshot import Sources, take_snapshot
+from labrunner.query.views import VIEWS, quote, read_rows
+from labrunner.store.layout import RunPaths
+
+if TYPE_CHECKING:
+    import duckdb
+
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "python_enable_replacements": "false",  # SQL must not see variables of this program
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+BATCH: Final = 2_000
+
+
+class Answer:
+    """What a query finds; it is carried out when rows or a table are asked for."""
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", sql: str, folder: Path) -> None:
+        """Take a closed connection, and the one folder that it may write to."""
+        self.relation = connection.sql(sql)
+        self._connection = connection
+        self._sql = sql
+        self._folder = folder
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.relation.columns)
+
+    @property
+    def types(self) -> list[str]:
+        """Types of the columns, as SQL names them."""
+        return [str(kind) for kind in self.relation.types]
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """The rows, a few thousand in memory at a time."""
+        found = self._connection.execute(self._sql)
+        while batch := found.fetchmany(BATCH):
+            yield from batch
+
+    def write_parquet(self, target: Path) -> None:
+        """Write the answer as a Parquet file."""
+        made = self._folder / "answer.parquet"
+        self.relation.write_parquet(str(made))
+        shutil.move(made, target)
+
+
+@contextmanager
+def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[Answer]:
+    """Carry out one SELECT over runs; the answer can be used until the context ends.
+
+    Raises InputError for SQL that can't be carried out.
+    """
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="lab-query-") as name:
+        folder = Path(name)
+        config = {**_CONFIG, "temp_directory": str(folder / "spill")}
+        connection = duckdb.connect(":memory:", config=config)
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            with _blaming_sql():
+                _refuse_other_statements(connection, sql)
+            _load(connection, runs, _find_names(sql), folder)
+            answers = folder / "answers"
+            answers.mkdir()
+            _close_door(connection, answers)
+            with _blaming_sql():
+                yield Answer(connection, sql, answers)
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _blaming_sql() -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise InputError("SQL", str(error)) from error
+
+
+def _find_names(sql: str) -> list[str]:
+    """Tables whose names stand in the query; all of them when none does."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    return [name for name in VIEWS if name in words] or list(VIEWS)
+
+
+def _refuse_other_statements(connection: "duckdb.DuckDBPyConnection", sql: str) -> None:
+    import duckdb
+
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise InputError(
+            "SQL", "expected one SELECT (or WITH, FROM, DESCRIBE, SHOW TABLES), and nothing else"
+        )
+
+
+def _load(
+    connection: "duckdb.DuckDBPyConnection", runs: Sequence[RunPaths], names: Sequence[str], folder: Path
+) -> None:
+    import duckdb
+
+    files = sorted({VIEWS[name].file for name in names})
+    for number, copy in enumerate((False, True)):
+        place = folder / f"snapshot-{number}"
+        place.mkdir()
+        sources = take_snapshot(runs, files, place, copy=copy)
+        try:
+            _load_marks(connection, sources)
+            for name in names:
+                _load_view(connection, name, sources)
+        except duckdb.Error as error:
+            # A file read in place that began to grow may have been torn; copies are not.
+            if copy or not sources.have_changed():
+                raise DamagedRun(f"reading rows of {_name(runs)}: {error}; try: lab verify") from error
+            continue
+        if not sources.have_changed():
+            return
+
+
+def _name(runs: Sequence[RunPaths]) -> str:
+    return ", ".join(paths.root.name for paths in runs)
+
+
+def _load_view(connection: "duckdb.DuckDBPyConnection", name: str, sources: Sources) -> None:
+    view = VIEWS[name]
+    files = [(str(source.path), source.is_committed) for source in sources.files[view.file]]
+    connection.execute(
+        f"CREATE OR REPLACE TABLE {name} AS WITH rows AS ({read_rows(view, files)}) {view.selects}"
+    )
+
+
+def _load_marks(connection: "duckdb.DuckDBPyConnection", sources: Sources) -> None:
+    """Load what trials are joined with: groups of tasks, and marks of trials not to be used."""
+    parts = [
+        f'SELECT {quote(run_id)} AS run_id, id AS task_id, "group" AS task_group FROM read_json('
+        f"{quote(str(path))}, format = 'newline_delimited', maximum_object_size = 1073741824, "
+        "columns = {'id': 'VARCHAR', 'group': 'VARCHAR'})"
+        for run_id, path in sources.tasks
+    ]
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE tasks AS {' UNION ALL '.join(parts)}")
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE marks (run_id VARCHAR, trial_id VARCHAR, reason VARCHAR)"
+    )
+    marks = {(run_id, mark.trial_id): mark.reason for run_id, mark in sources.invalidations}
+    if marks:
+        rows = [(run_id, trial_id, reason) for (run_id, trial_id), reason in marks.items()]
+        connection.executemany("INSERT INTO marks VALUES (?, ?, ?)", rows)
+
+
+def _close_door(connection: "duckdb.DuckDBPyConnection", answers: Path) -> None:
+    connection.execute("DROP TABLE tasks")
+    connection.execute("DROP TABLE marks")
+    connection.execute(f"SET allowed_directories = [{quote(str(answers))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")

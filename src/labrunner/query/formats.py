@@ -1,0 +1,59 @@
+"""Writing an answer down: CSV, JSON, or Parquet."""
+
+import csv
+from collections.abc import Callable, Sequence
+from typing import Final, TextIO
+
+import msgspec
+
+from labrunner.query.database import Answer
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+
+
+def write_csv(answer: Answer, stream: TextIO, *, clean: Callable[[str], str] = str) -> None:
+    """Write rows as CSV; nothing for NULL. `clean` is applied to text, where a terminal will show it."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([clean(name) for name in answer.columns])
+    for row in answer.rows():
+        writer.writerow(["" if value is None else clean(to_text(value)) for value in row])
+
+
+def write_json(answer: Answer, stream: TextIO) -> None:
+    """Write rows as one JSON list of objects, a row a line."""
+    columns, types = answer.columns, answer.types
+    separator = "[\n"
+    for row in answer.rows():
+        told = {name: to_json(value, kind) for name, value, kind in zip(columns, row, types, strict=True)}
+        stream.write(separator + _encoder.encode(told).decode())
+        separator = ",\n"
+    stream.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def to_json(value: object, kind: str) -> object:
+    """A value as JSON has it: columns of JSON come as text, and are not quoted again."""
+    return msgspec.Raw(value.encode()) if kind == "JSON" and isinstance(value, str) else value
+
+
+def to_text(value: object) -> str:
+    """A value as one cell of text."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value)
+        case list() | dict() | tuple():
+            return _encoder.encode(value).decode()
+        case _:
+            return str(value)
+
+
+def to_cells(row: Sequence[object]) -> tuple[str, ...]:
+    """A row for a table that people read."""
+    return tuple("" if value is None else _short(value) for value in row)
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else to_text(value)

@@ -1,0 +1,193 @@
+"""The tables that SQL sees: flat, typed, one row a trial, attempt, score, metric or event."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+_IDS: Final = "STRUCT(run_id VARCHAR, trial_id VARCHAR, variant_id VARCHAR, task_id VARCHAR, repl_idx BIGINT)"
+_WHOSE: Final = "ids.run_id, schedule_idx, ids.trial_id, ids.variant_id, ids.task_id, ids.repl_idx"
+_PHASE: Final = "STRUCT(exit_status INTEGER, timed_out BOOLEAN, oom_killed BOOLEAN, over_disk BOOLEAN)"
+_FACT: Final = (
+    f"STRUCT(attempt INTEGER, outcome VARCHAR, cause VARCHAR, reason VARCHAR, setup {_PHASE}, "
+    f"agent {_PHASE}, grader {_PHASE}, grader_tries INTEGER)"
+)
+_TIMING: Final = (
+    "STRUCT(attempt INTEGER, started_at VARCHAR, ended_at VARCHAR, host VARCHAR, sandbox VARCHAR, "
+    "phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), limits JSON, message VARCHAR, "
+    "traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER)"
+)
+_PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A table: which file it is made from, what is read of a line, and what is selected."""
+
+    file: str
+    reads: Mapping[str, str]
+    """Fields of a line and their types; everything else is passed over."""
+    selects: str
+    """SQL over `rows`, which has those fields and `committed`."""
+
+
+VIEWS: Final[Mapping[str, View]] = MappingProxyType(
+    {
+        "trials": View(
+            file="trials",
+            reads={
+                "schedule_idx": "BIGINT",
+                "ids": _IDS,
+                "outcome": "VARCHAR",
+                "verdict": "VARCHAR",
+                "primary_metric_name": "VARCHAR",
+                "primary_metric_value": "DOUBLE",
+                "cause": "VARCHAR",
+                "reason": "VARCHAR",
+                "ended_by": "VARCHAR",
+                "flags": "VARCHAR[]",
+                "barrier": "VARCHAR",
+                "attempt": "INTEGER",
+                "attempts": "STRUCT(attempt INTEGER)[]",
+                "task_digest": "VARCHAR",
+                "variant_digest": "VARCHAR",
+            },
+            selects=f"""
+                SELECT {_WHOSE}, tasks.task_group, outcome, verdict, verdict = 'pass' AS passed,
+                    primary_metric_name AS metric, primary_metric_value AS value, cause, rows.reason,
+                    ended_by, flags, barrier, len(attempts) AS attempts, len(attempts) > 1 AS retried,
+                    committed, marks.trial_id IS NOT NULL AS invalidated, marks.reason AS invalidated_because,
+                    task_digest, variant_digest
+                FROM rows
+                LEFT JOIN tasks ON tasks.run_id = ids.run_id AND tasks.task_id = ids.task_id
+                LEFT JOIN marks ON marks.run_id = ids.run_id AND marks.trial_id = ids.trial_id
+            """,
+        ),
+        "attempts": View(
+            file="trials",
+            reads={"schedule_idx": "BIGINT", "ids": _IDS, "attempts": f"{_FACT}[]"},
+            selects=f"""
+                SELECT {_WHOSE}, a.attempt, a.attempt = last_attempt AS is_last, a.outcome, a.cause, a.reason,
+                    a.setup.exit_status AS setup_exit, a.agent.exit_status AS agent_exit,
+                    coalesce(a.agent.timed_out, false) AS agent_timed_out,
+                    coalesce(a.agent.oom_killed, false) AS agent_oom_killed,
+                    coalesce(a.agent.over_disk, false) AS agent_over_disk,
+                    a.grader.exit_status AS grader_exit,
+                    coalesce(a.grader.timed_out, false) AS grader_timed_out, a.grader_tries, committed
+                FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
+            """,
+        ),
+        "scores": View(
+            file="scores",
+            reads={
+                "schedule_idx": "BIGINT",
+                "ids": _IDS,
+                "attempt": "INTEGER",
+                "row_seq": "INTEGER",
+                "verdict": "VARCHAR",
+                "primary_metric_name": "VARCHAR",
+                "primary_metric_value": "DOUBLE",
+                "evaluator": "STRUCT(name VARCHAR, mode VARCHAR, version VARCHAR)",
+                "metrics": "JSON",
+                "artifacts": "JSON",
+                "ext": "JSON",
+            },
+            selects=f"""
+                SELECT {_WHOSE}, attempt, row_seq, verdict, primary_metric_name AS metric,
+                    primary_metric_value AS value, evaluator.name AS evaluator,
+                    evaluator.mode AS evaluator_mode, metrics, artifacts, ext, committed
+                FROM rows
+            """,
+        ),
+        "predictions": View(
+            file="predictions",
+            reads={
+                "schedule_idx": "BIGINT",
+                "ids": _IDS,
+                "attempt": "INTEGER",
+                "row_seq": "INTEGER",
+                "prediction": "STRUCT(kind VARCHAR, value JSON, artifact_ref VARCHAR, metadata JSON)",
+            },
+            selects=f"""
+                SELECT {_WHOSE}, attempt, row_seq, prediction.kind AS kind, prediction.value AS value,
+                    prediction.value ->> '$' AS text, prediction.artifact_ref AS artifact_ref,
+                    prediction.metadata AS metadata, committed
+                FROM rows
+            """,
+        ),
+        "metrics": View(
+            file="scores",
+            reads={
+                "schedule_idx": "BIGINT",
+                "ids": _IDS,
+                "primary_metric_name": "VARCHAR",
+                "primary_metric_value": "DOUBLE",
+                "metrics": "MAP(VARCHAR, JSON)",
+            },
+            selects=f"""
+                SELECT {_WHOSE}, primary_metric_name AS name, primary_metric_value AS number,
+                    NULL::VARCHAR AS text, true AS is_primary, committed
+                FROM rows
+                UNION ALL
+                SELECT {_WHOSE}, m.key AS name,
+                    CASE json_type(m.value) WHEN 'BOOLEAN' THEN (m.value = 'true')::DOUBLE
+                        WHEN 'VARCHAR' THEN NULL ELSE TRY_CAST(m.value AS DOUBLE) END AS number,
+                    CASE json_type(m.value) WHEN 'VARCHAR' THEN m.value ->> '$' END AS text,
+                    false AS is_primary, committed
+                FROM (SELECT *, unnest(map_entries(metrics)) AS m FROM rows)
+                WHERE m.key <> primary_metric_name
+            """,
+        ),
+        "timings": View(
+            file="timings",
+            reads={"schedule_idx": "BIGINT", "ids": _IDS, "attempts": f"{_TIMING}[]"},
+            selects=f"""
+                SELECT {_WHOSE}, a.attempt, a.attempt = last_attempt AS is_last,
+                    TRY_CAST(a.started_at AS TIMESTAMP) AS started_at,
+                    TRY_CAST(a.ended_at AS TIMESTAMP) AS ended_at, a.host, a.sandbox,
+                    list_sum(map_values(a.phases_s)) AS time_s,
+                    {", ".join(f"a.phases_s['{phase}'] AS {phase}_s" for phase in _PHASES)},
+                    a.usage['tokens'] AS tokens, a.usage['cost_usd'] AS cost_usd, a.usage['cpu_s'] AS cpu_s,
+                    a.usage['max_rss_mb'] AS max_rss_mb, a.usage, a.limits, a.message, a.traceback,
+                    coalesce(a.adopted, false) AS adopted,
+                    coalesce(a.masked_secrets, 0) AS masked_secrets, committed
+                FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
+            """,
+        ),
+        "events": View(
+            file="events",
+            reads={
+                "run_id": "VARCHAR",
+                "trial_id": "VARCHAR",
+                "attempt": "INTEGER",
+                "seq": "BIGINT",
+                "event": "JSON",
+            },
+            selects="SELECT run_id, trial_id, attempt, seq, event ->> '$.type' AS type, event FROM rows",
+        ),
+    }
+)
+
+
+def read_rows(view: View, files: Sequence[tuple[str, bool]]) -> str:
+    """SQL that reads a view's lines from files, each with whether its rows are committed."""
+    parts = [
+        _read(view, [path for path, flag in files if flag is is_committed], is_committed=is_committed)
+        for is_committed in (True, False)
+        if any(flag is is_committed for _, flag in files)
+    ]
+    return " UNION ALL ".join(parts)
+
+
+def _read(view: View, paths: Sequence[str], *, is_committed: bool) -> str:
+    columns = ", ".join(f"{quote(name)}: {quote(kind)}" for name, kind in view.reads.items())
+    listed = ", ".join(map(quote, paths))
+    return (
+        f"SELECT *, {str(is_committed).lower()} AS committed FROM read_json([{listed}], "
+        f"format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 134217728)"
+    )
+
+
+def quote(text: str) -> str:
+    """Write text as SQL does."""
+    return "'" + text.replace("'", "''") + "'"
