@@ -1,0 +1,138 @@
+"""Carries runs out in processes that can be killed: `python -m tests.crash.driver`, jobs as lines on stdin.
+
+Each job is carried out in a forked child, so that a new owner of a run costs milliseconds, not an
+interpreter's start. The server itself owns nothing and has one thread. What happens is told on standard
+output, a line each, written at once; the last line of a job is the server's `ended`.
+"""
+
+import asyncio
+import ctypes
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from labrunner.engine.continuing import PolicyChanges, continue_run
+from labrunner.engine.run import RunOptions, run_experiment
+from labrunner.engine.session import Live
+from labrunner.errors import LabError
+from labrunner.experiment.load import load
+from labrunner.records import canonical
+from labrunner.records.rows import SlotRows
+from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.sandbox.fake import FakeMaker
+from labrunner.store import points
+from labrunner.store.layout import RunPaths
+from tests.crash import faults
+from tests.crash.scenario import RUN_ID, play
+
+PR_SET_PDEATHSIG = 1
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child is to do: begin the run, or go on with it where it exists."""
+
+    experiment: str
+    runs_dir: str
+    die_at: str | None = None
+    """A point of the store at which to die: `name:hit`."""
+    fault: faults.Fault | None = None
+    slow_trial: str | None = None
+    """A trial whose agent does not end by itself."""
+    grace_s: float = 0.0
+
+
+def digest_slot(rows: SlotRows) -> str:
+    """Everything that was promised about a slot, in one word."""
+    return hashlib.sha256(canonical.encode(rows)).hexdigest()
+
+
+def tell(*words: object) -> None:
+    """Say one line. Short enough for a pipe to take it whole, whatever happens to us next."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+async def carry_out(job: Job) -> int:
+    """Begin or go on; returns the exit code."""
+
+    async def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        trial = phase.env["AGENTLAB_TRIAL_ID"]
+        if phase.name == "agent":
+            tell("agent", trial, folders.root.name)
+            if trial == job.slow_trial:
+                await asyncio.Event().wait()
+        return await play(phase, folders)
+
+    runs_dir, paths = Path(job.runs_dir), RunPaths(Path(job.runs_dir) / RUN_ID)
+    options = RunOptions(
+        runs_dir=runs_dir,
+        secrets={},
+        run_id=RUN_ID,
+        grace_s=job.grace_s,
+        make=lambda kind: FakeMaker(script=script),
+    )
+    if paths.run.exists():
+        end = await continue_run(paths, options, PolicyChanges(), watch)
+    else:
+        end = await run_experiment(load(Path(job.experiment)), options, watch)
+    return int(end.exit_code) if end is not None else 0
+
+
+async def watch(live: Live) -> None:
+    """Say that the run is open, and from then on which results were acknowledged as durable."""
+    finish = live.writer.finish
+
+    async def finish_and_tell(rows: SlotRows, *, token: str) -> bool:
+        is_durable = await finish(rows, token=token)
+        if is_durable:
+            tell("finished", rows.schedule_idx, rows.trial_id, digest_slot(rows))
+        return is_durable
+
+    vars(live.writer)["finish"] = finish_and_tell
+    found = live.writer.opening
+    if found.lost_buffer is not None:
+        tell("lost", found.lost_buffer)
+    tell("open", live.writer.next_idx)
+
+
+def be_child(job: Job) -> int:
+    """Do a job in this process, which belongs to it alone."""
+    # A server that was killed must not leave a child that goes on.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    vars(points)["_TARGET"] = job.die_at or "nowhere:0"
+    if job.fault is not None:
+        faults.arm(job.fault, Path(job.runs_dir), lambda: tell("fault"))
+    try:
+        code = asyncio.run(carry_out(job))
+    except LabError as error:
+        tell("error", int(error.exit_code), str(error).replace("\n", " | "))
+        code = int(error.exit_code)
+    tell("points", msgspec.json.encode(points.hits).decode())
+    return code
+
+
+def serve(run: Callable[[Job], int]) -> None:
+    """Do jobs until there are no more."""
+    for line in sys.stdin.buffer:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_guarded(run, msgspec.json.decode(line, type=Job)))
+        tell("pid", pid)
+        _, status = os.waitpid(pid, 0)
+        tell("ended", os.waitstatus_to_exitcode(status))
+
+
+def _guarded(run: Callable[[Job], int], job: Job) -> int:
+    try:
+        return run(job)
+    except BaseException:  # noqa: BLE001 - nothing of a child may get back into the server's loop
+        sys.excepthook(*sys.exc_info())
+        return 99
+
+
+if __name__ == "__main__":
+    serve(be_child)
