@@ -78,7 +78,9 @@ class VariantTally:
         return sum(cell.errors for cell in self.cells.values())
 
     def add(self, row: Trial) -> None:
-        """Take in one final trial."""
+        """Take in one final trial; one that a recovered report calls cancelled is only missing."""
+        if row.outcome == "cancelled":
+            return
         cell = self.cells.get(row.ids.task_id)
         if cell is None:
             cell = self.cells[row.ids.task_id] = Cell()

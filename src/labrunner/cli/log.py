@@ -1,6 +1,8 @@
 """`lab log`: the runs of a directory."""
 
+import asyncio
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,9 +11,10 @@ from labrunner.cli import show
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
 from labrunner.display.console import make_console
 from labrunner.display.runs import show_runs
+from labrunner.engine.recovering import recover_run, recoverable
 from labrunner.errors import InputError
 from labrunner.records import canonical
-from labrunner.store.listing import RunListing, list_runs
+from labrunner.store.listing import RunListing, find_run, list_runs
 
 app = make_app()
 
@@ -19,6 +22,16 @@ STATES = ("started", "running", "crashed", "success", "error", "cancelled", "unr
 _Status = Annotated[
     str | None,
     typer.Option(help="only runs in this state; `started` are those without an end: running and crashed"),
+]
+
+
+_Run = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="a path, an id, a unique part of an id, or `last`")
+]
+_ListOnly = Annotated[bool, typer.Option("--list", help="only list crashed runs")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="put the report in the run's place")]
+_Output = Annotated[
+    Path | None, typer.Option("--output", help="where the report goes (default: beside the run)")
 ]
 
 
@@ -43,6 +56,35 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
 def show_(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
     """Show a run."""
     show.show(run, log_dir=log_dir, as_json=as_json)
+
+
+@app.command("recover", help="Make a readable report of a crashed run; nothing is run.")
+def recover(
+    run: _Run = None,
+    log_dir: LogDir = DEFAULT_RUNS,
+    list_only: _ListOnly = False,
+    overwrite: _Overwrite = False,
+    output: _Output = None,
+    as_json: Json = False,
+) -> None:
+    """List crashed runs, or recover one."""
+    if list_only:
+        runs = recoverable(log_dir)
+        if as_json:
+            sys.stdout.write(canonical.encode_line([_plain(each) for each in runs]).decode())
+        else:
+            make_console().print(show_runs(runs, where=str(log_dir)))
+        return
+    if run is None:
+        raise InputError("RUN", "which one? `lab log recover --list` lists crashed runs")
+    done = asyncio.run(recover_run(find_run(log_dir, run), output=output, overwrite=overwrite))
+    if as_json:
+        told = {"run": str(done.paths.root), "recovered": done.recovered, "owed": done.owed}
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    typer.echo(f"Recovered {done.recovered} samples to {done.paths.root}")
+    if done.owed:
+        typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {done.paths.root}")
 
 
 def _states(run: RunListing) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
 
 
 def _log_names(rows: SlotRows) -> list[str]:
-    return [ref.path for ref in rows.timing.attempts[-1].logs]
+    return [ref.path for attempt in rows.timing.attempts[-1:] for ref in attempt.logs]
 
 
 def _tail(path: Path) -> str:

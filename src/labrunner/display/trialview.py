@@ -41,6 +41,8 @@ def show_trial(
 
 def verdict_line(row: TrialRow) -> str:
     """Say in one line how a trial ended."""
+    if row.outcome == "cancelled":
+        return f"{row.ids.trial_id}: never finished, owed"
     if row.outcome == "failed":
         return f"{row.ids.trial_id}: no grade, cause {row.cause} ({row.reason})"
     told = f"{row.ids.trial_id}: {row.verdict}, {row.primary_metric_name} = {row.primary_metric_value:g}"

@@ -64,24 +64,26 @@ class CarryOver:
             for rows in iter_finished(source.paths):
                 idx = self._finder.find(rows.trial)
                 if idx in wanted and not writer.is_finished(idx):
-                    yield self._rewrite(rows, idx), source.paths.trial(rows.trial_id)
+                    moved = rewrite(rows, idx, self._finder.experiment.digest, self._run_id)
+                    yield moved, source.paths.trial(rows.trial_id)
 
-    def _rewrite(self, rows: SlotRows, idx: int) -> SlotRows:
-        """The same result as a row of the new run."""
-        commit_id = slot_commit_id(self._finder.experiment.digest, rows.trial_id, rows.attempt)
-        ids = msgspec.structs.replace(rows.trial.ids, run_id=self._run_id)
-        same = {"schedule_idx": idx, "ids": ids}
-        named = {**same, "slot_commit_id": commit_id}
-        return SlotRows(
-            schedule_idx=idx,
-            trial_id=rows.trial_id,
-            attempt=rows.attempt,
-            slot_commit_id=commit_id,
-            predictions=tuple(msgspec.structs.replace(row, **named) for row in rows.predictions),
-            scores=tuple(msgspec.structs.replace(row, **named) for row in rows.scores),
-            trial=msgspec.structs.replace(rows.trial, **named),
-            timing=msgspec.structs.replace(rows.timing, **same),
-        )
+
+def rewrite(rows: SlotRows, idx: int, experiment_digest: str, run_id: str) -> SlotRows:
+    """The same result as rows of another run, at another place in its schedule."""
+    commit_id = slot_commit_id(experiment_digest, rows.trial_id, rows.attempt)
+    ids = msgspec.structs.replace(rows.trial.ids, run_id=run_id)
+    same = {"schedule_idx": idx, "ids": ids}
+    named = {**same, "slot_commit_id": commit_id}
+    return SlotRows(
+        schedule_idx=idx,
+        trial_id=rows.trial_id,
+        attempt=rows.attempt,
+        slot_commit_id=commit_id,
+        predictions=tuple(msgspec.structs.replace(row, **named) for row in rows.predictions),
+        scores=tuple(msgspec.structs.replace(row, **named) for row in rows.scores),
+        trial=msgspec.structs.replace(rows.trial, **named),
+        timing=msgspec.structs.replace(rows.timing, **same),
+    )
 
 
 async def _finish(writer: RunWriter, slot: SlotRows, on_finished: Callable[[SlotRows], None]) -> None:

@@ -67,6 +67,11 @@ async def continue_run(
     record = read_run(paths)
     if read_state(paths) == "success":
         return None
+    if record.recovered_from is not None:
+        raise InputError(
+            str(paths.root),
+            f"is a report recovered from {record.recovered_from}; to go on: lab retry {record.run_id}",
+        )
     experiment = read_experiment(paths)
     refuse_changed(experiment, record)
     experiment = replace(experiment, policy=change_policy(experiment.policy, asked))

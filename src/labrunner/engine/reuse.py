@@ -82,6 +82,8 @@ class SlotFinder:
             return "the variant changed"
         if row.ids.trial_id in invalidated:
             return "invalidated"
+        if row.outcome == "cancelled":
+            return "not finished before"
         return None if row.outcome == "graded" else f"failed ({row.cause})"
 
 

@@ -31,7 +31,7 @@ class TrialGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     schedule_idx: int
     ids: GlanceIds
-    outcome: Literal["graded", "failed"]
+    outcome: Literal["graded", "failed", "cancelled"]
     verdict: Literal["pass", "fail"] | None
     primary_metric_name: str | None
     primary_metric_value: float | None

@@ -81,7 +81,8 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ids: Ids
     task_digest: str
     variant_digest: str
-    outcome: Literal["graded", "failed"]
+    outcome: Literal["graded", "failed", "cancelled"]
+    """`cancelled` stands only in a recovered report, for a slot that was never finished."""
     verdict: Verdict | None
     primary_metric_name: str | None
     primary_metric_value: float | None

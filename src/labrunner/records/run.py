@@ -52,6 +52,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env_file: str | None
     """Path of `--env-file`, read again when the run goes on. Never its content."""
     retry_of: tuple[str, ...] = ()
+    recovered_from: str | None = None
+    """Set in a recovered report: it can be looked at and retried, not continued."""
     overrides: dict[
         str, Any
     ] = {}  # the command line's changes to the experiment's file, encoded by their own room

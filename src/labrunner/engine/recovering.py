@@ -1,0 +1,217 @@
+"""Recovering a crashed run: a readable, complete picture of it, made without running anything.
+
+Rules: the crashed run is only read. The report is a run directory of its own: what was finished, committed
+or buffered, as it was; what was not, as `cancelled`, with what its attempts left. It can be looked at and
+retried, not continued. An earlier report is never overwritten silently.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from labrunner.engine.carryover import link_tree, rewrite
+from labrunner.engine.lookup import read_experiment
+from labrunner.engine.session import make_summary, new_tally
+from labrunner.errors import InputError, RunLocked
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.schedule import Schedule, Slot
+from labrunner.records import canonical
+from labrunner.records.ids import Ids, make_token, make_trial_id
+from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
+from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
+from labrunner.store.create import create_run
+from labrunner.store.durable import sync_folder
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import RunListing, list_runs
+from labrunner.store.reading import iter_finished, read_state
+from labrunner.store.record import read_run, read_status
+from labrunner.store.writer import RunWriter, open_writer
+from labrunner.trial.attempt import stamp
+from labrunner.trial.removal import remove_tree
+
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """A recovered report."""
+
+    paths: RunPaths
+    recovered: int
+    """Finished trials in it."""
+    owed: int
+    """Trials that failed or were never finished: what a retry would run."""
+
+
+def recoverable(runs_dir: Path) -> list[RunListing]:
+    """Crashed runs of a directory, the newest first."""
+    return [run for run in list_runs(runs_dir) if run.state == "crashed"]
+
+
+async def recover_run(paths: RunPaths, *, output: Path | None = None, overwrite: bool = False) -> Recovered:
+    """Write the report of a crashed run beside it, to `output`, or in its place."""
+    if read_state(paths) == "started":
+        raise RunLocked(f"{paths.root.name} is running: there is nothing to recover")
+    if output is not None and overwrite:
+        raise InputError("--overwrite", "and --output exclude each other")
+    record, experiment = read_run(paths), read_experiment(paths)
+    if record.recovered_from is not None:
+        raise InputError(str(paths.root), "is a recovered report already")
+    place = output or paths.root.with_name(f"{record.run_id}-recovered")
+    if overwrite:
+        place = paths.root.parent / ".recovering" / record.run_id
+        remove_tree(place.parent)
+    report = _Report(paths, experiment, record, place)
+    recovered = await report.write()
+    if overwrite:
+        _swap(paths.root, place)
+        return Recovered(paths=paths, recovered=recovered.recovered, owed=recovered.owed)
+    return recovered
+
+
+def _swap(original: Path, report: Path) -> None:
+    """Put a report in the place of the run that it was made from."""
+    aside = report.parent / "replaced"
+    original.rename(aside)
+    report.rename(original)
+    sync_folder(original.parent)
+    remove_tree(report.parent)
+
+
+class _Report:
+    """One recovery under way."""
+
+    def __init__(self, source: RunPaths, experiment: Experiment, record: RunRecord, place: Path) -> None:
+        self._source = source
+        self._experiment = experiment
+        self._schedule = Schedule.of(experiment)
+        self._record = msgspec.structs.replace(
+            record, run_id=place.name, recovered_from=str(source.root.resolve())
+        )
+        self._runs_dir = place.parent
+        self._tally = new_tally(experiment)
+        self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
+
+    async def write(self) -> Recovered:
+        self._runs_dir.mkdir(parents=True, exist_ok=True)
+        with self._source.tasks.open("rb") as tasks, self._source.schedule.open("rb") as schedule:
+            paths = create_run(self._runs_dir, self._record, tasks, schedule)
+        async with open_writer(paths) as writer:
+            rows = self._all_rows()
+            while batch := await asyncio.to_thread(self._take, rows, paths):
+                await self._finish(writer, batch)
+            summary = make_summary(self._experiment, self._record.run_id, self._tally, with_intervals=True)
+            await writer.write_summary(canonical.encode_line(summary))
+            await writer.write_status(self._status(writer))
+        good = self._counts["pass"] + self._counts["fail"]
+        owed = self._counts["failed"] + self._counts["cancelled"]
+        return Recovered(paths=paths, recovered=good + self._counts["failed"], owed=owed)
+
+    async def _finish(self, writer: RunWriter, batch: list[SlotRows]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for slot in batch:
+                group.create_task(writer.finish(slot, token=make_token()))
+        for slot in batch:
+            self._counts[slot.trial.verdict or slot.trial.outcome] += 1
+            self._tally.add(slot.trial)
+
+    def _take(self, rows: Iterator[SlotRows], paths: RunPaths) -> list[SlotRows]:
+        batch = [slot for _, slot in zip(range(BATCH), rows, strict=False)]
+        for slot in batch:
+            for folder in link_tree(self._source.trial(slot.trial_id), paths.trial(slot.trial_id)):
+                sync_folder(folder)
+        return batch
+
+    def _all_rows(self) -> Iterator[SlotRows]:
+        """Every slot in order: finished ones as they were, gaps as cancelled."""
+        expected = 0
+        for rows in iter_finished(self._source):
+            for idx in range(expected, rows.schedule_idx):
+                yield self._gap(self._schedule.slot(idx))
+            yield rewrite(rows, rows.schedule_idx, self._experiment.digest, self._record.run_id)
+            expected = rows.schedule_idx + 1
+        for idx in range(expected, len(self._schedule)):
+            yield self._gap(self._schedule.slot(idx))
+
+    def _gap(self, slot: Slot) -> SlotRows:
+        task, variant = self._experiment.tasks[slot.task_idx], self._experiment.variants[slot.variant_idx]
+        trial_id = make_trial_id(variant.id, task.id, slot.repl_idx)
+        ids = Ids(
+            run_id=self._record.run_id,
+            trial_id=trial_id,
+            variant_id=variant.id,
+            task_id=task.id,
+            repl_idx=slot.repl_idx,
+        )
+        commit_id = slot_commit_id(self._experiment.digest, trial_id, 1)
+        trial = TrialRow(
+            schema_version="trial_record_v1",
+            schedule_idx=slot.schedule_idx,
+            slot_commit_id=commit_id,
+            attempt=1,
+            ids=ids,
+            task_digest=task.digest,
+            variant_digest=variant.digest,
+            outcome="cancelled",
+            verdict=None,
+            primary_metric_name=None,
+            primary_metric_value=None,
+            cause=None,
+            reason=None,
+            ended_by=None,
+            flags=(),
+            barrier="none",
+            attempts=(),
+            files=(),
+        )
+        timing = TimingRow(
+            schema_version="trial_timing_v1",
+            schedule_idx=slot.schedule_idx,
+            ids=ids,
+            attempts=(),
+            cut_off=_attempts_left(self._source.trial(trial_id)),
+        )
+        return SlotRows(
+            schedule_idx=slot.schedule_idx,
+            trial_id=trial_id,
+            attempt=1,
+            slot_commit_id=commit_id,
+            predictions=(),
+            scores=(),
+            trial=trial,
+            timing=timing,
+        )
+
+    def _status(self, writer: RunWriter) -> StatusRecord:
+        before, now = read_status(self._source), stamp(datetime.now(UTC))
+        total = len(self._schedule)
+        died = f", last sign of life {before.updated_at}" if before else ""
+        return StatusRecord(
+            schema_version="status_v1",
+            run_id=self._record.run_id,
+            status="error",
+            counts=Counts(
+                planned=total,
+                committed=total,
+                buffered=0,
+                running=0,
+                passed=self._counts["pass"],
+                failed=self._counts["fail"],
+                errors=self._counts["failed"],
+            ),
+            schedule_progress=ScheduleProgress(next_schedule_idx=total, total=total),
+            error=RunError(message=f"recovered from {self._source.root.name}{died}"),
+            started_at=before.started_at if before else now,
+            updated_at=now,
+            ended_at=now,
+            chain=writer.chain,
+        )
+
+
+def _attempts_left(trial: Path) -> tuple[str, ...]:
+    """Folders of a trial that never ended: attempts under way at the crash, and those cut off before."""
+    return tuple(sorted(each.name for each in trial.iterdir())) if trial.is_dir() else ()

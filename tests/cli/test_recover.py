@@ -1,0 +1,81 @@
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import LAB, environment, lab, write_experiment
+from tests.cli.test_run import AGENT_SHOUTS, wait_for
+
+SLOW_FIRST = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """A run that died with slot 0 committed, slot 1 under way, and two finished behind it."""
+    write_experiment(tmp_path, agent=SLOW_FIRST, tasks=4, extra="max_concurrency: 2\n")
+    process = subprocess.Popen(
+        [LAB, "run", "--run-id", "x"], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    status = tmp_path / ".lab/runs/x/status.json"
+    wait_for(lambda: status.exists() and json.loads(status.read_text())["counts"]["buffered"] == 2)
+    process.kill()
+    process.wait()
+    return tmp_path
+
+
+def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> None:
+    root = crashed / ".lab/runs/x"
+    before = {path: path.read_bytes() for path in root.glob("*.json*")}
+
+    listed = lab("log", "recover", "--list", "--json", cwd=crashed).json()
+    done = lab("log", "recover", "x", cwd=crashed)
+    again = lab("log", "recover", "x", cwd=crashed)
+
+    assert [run["run_id"] for run in listed] == ["x"]
+    assert done.out.splitlines() == [
+        "Recovered 3 samples to .lab/runs/x-recovered",
+        "To re-run the 1 failed/cancelled samples:",
+        "  lab eval-retry .lab/runs/x-recovered",
+    ]
+    assert before == {path: path.read_bytes() for path in root.glob("*.json*")}
+    assert again.code == 2
+    shown = lab("show", "x-recovered", "--json", cwd=crashed).json()
+    assert shown["state"] == "error"
+    assert shown["summary"]["totals"]["trials"] == 3
+    assert lab("verify", "x-recovered", cwd=crashed).code == 0
+    assert "never finished" in lab("show", "x-recovered", "t1", cwd=crashed).out
+
+
+def test_a_report_is_retried_not_continued(crashed: Path) -> None:
+    lab("log", "recover", "x", cwd=crashed)
+    (crashed / "agent" / "agent.py").write_text(SLOW_FIRST)
+
+    continued = lab("continue", "x-recovered", cwd=crashed)
+    planned = lab("retry", ".lab/runs/x-recovered", "--dry-run", cwd=crashed)
+
+    assert continued.code == 2
+    assert "lab retry" in continued.err
+    assert "3 trials taken over, 1 to run" in planned.err
+
+
+def test_a_report_can_take_the_place_of_its_run_or_go_elsewhere(crashed: Path) -> None:
+    elsewhere = lab("log", "recover", "x", "--output", "post/mortem", cwd=crashed)
+    in_place = lab("log", "recover", "x", "--overwrite", cwd=crashed)
+
+    assert elsewhere.code == 0, elsewhere.err
+    assert lab("verify", "post/mortem", cwd=crashed).code == 0
+    assert in_place.code == 0, in_place.err
+    assert sorted(path.name for path in (crashed / ".lab/runs").iterdir()) == ["x"]
+    assert lab("show", "x", "--json", cwd=crashed).json()["state"] == "error"
+    assert lab("verify", "x", cwd=crashed).code == 0
+    assert lab("continue", "x", cwd=crashed).code == 2
+
+
+def test_showing_a_crashed_run_says_what_was_lost_and_what_to_type(crashed: Path) -> None:
+    shown = lab("show", "x", cwd=crashed)
+
+    assert "crashed" in shown.out
+    assert "1 committed, 2 finished behind a gap" in shown.out
+    assert "in flight: t1.baseline.0" in shown.out
+    assert "lab continue" in shown.out
