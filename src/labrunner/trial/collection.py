@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from labrunner.errors import SandboxFailed
@@ -74,7 +74,7 @@ class _Keeping:
 
     def logs(self) -> Iterable[FileRef]:
         for path in sorted(self._folders.logs.iterdir()):
-            data = _head_and_tail(path)
+            data = _head_and_tail(path) if path.lstat().st_size else b""
             if not data:
                 remove(path)
                 continue
@@ -99,8 +99,8 @@ class _Keeping:
 
 def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[Path]:
     """Folders that must be durable for these files to be found: from theirs up to that of all trials."""
-    inner = dict.fromkeys((root / ref.path).parent for ref in refs)
-    return [*inner, root, root.parent, root.parent.parent]
+    inner = {root / folder for ref in refs for folder in PurePosixPath(ref.path).parents}
+    return [*sorted(inner, reverse=True), root.parent, root.parent.parent]
 
 
 def _head_and_tail(path: Path) -> bytes:
