@@ -14,7 +14,17 @@ import aiodocker
 
 PYTHON = Path("/usr/bin/python3")
 BUSYBOX = Path("/bin/busybox")
-LEFT_OUT = ("test", "idlelib", "lib2to3", "ensurepip", "tkinter", "distutils", "pydoc_data", "turtledemo", "dist-packages")
+LEFT_OUT = (
+    "test",
+    "idlelib",
+    "lib2to3",
+    "ensurepip",
+    "tkinter",
+    "distutils",
+    "pydoc_data",
+    "turtledemo",
+    "dist-packages",
+)
 PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1234:1234:app:/home/app:/bin/sh\n"
 GROUP = "root:x:0:\napp:x:1234:\n"
 NOT_APPLETS = {"busybox", "sh", "ash", "python3"}

@@ -95,7 +95,6 @@ def test_fail_on_error_may_come_as_text(bench: Bench, text: str, value: bool | f
         (Overrides(replications=0), "--replications: replications: must be at least 1, found the number 0"),
         (Overrides(max_concurrency="many"), "--max-concurrency: max_concurrency: must be auto or a whole number from 1 on, found text 'many'"),
         (Overrides(sandbox="podman"), "--sandbox: must be 'docker', 'bubblewrap' or 'process', found text 'podman'"),
-        (Overrides(sandbox="docker"), "--sandbox: kind: docker sandboxes are not built yet; leave it out, and bubblewrap or process runs the trials"),
         (Overrides(env={"A-B": "x"}), "--env: 'A-B' can't be a variable's name: letters, digits and _, no digit first"),
         (Overrides(sets=(("agent.timeout", "5"),)), "--set agent.timeout=5: agent.timeout: there is no such field; did you mean 'timeout_s'?"),
         (Overrides(sets=(("agent.timeout_s", "soon"),)), "--set agent.timeout_s=soon: agent.timeout_s: must be a number, found text 'soon'"),

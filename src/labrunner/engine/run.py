@@ -62,7 +62,10 @@ class RunOptions:
 async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check, ...]:
     """Make every check for a run of this experiment."""
     executor = make_executor(experiment, options, "preflight", options.runs_dir)
-    return await examine(experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets)
+    try:
+        return await examine(experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets)
+    finally:
+        await executor.close()
 
 
 async def run_experiment(experiment: Experiment, options: RunOptions, watch: Watch) -> RunEnd:
@@ -111,12 +114,15 @@ async def sit_down(
     """Own a run and carry out what it still owes; `begin` may refuse before anything is done."""
     pool = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="lab-blocking")
     asyncio.get_running_loop().set_default_executor(pool)
-    async with open_writer(paths) as writer:
-        session = Session(plan, paths, writer, executor)
-        if begin is not None:
-            begin(session)
-        with signals_stop(session.stop):
-            return await session.carry_out(watch)
+    try:
+        async with open_writer(paths) as writer:
+            session = Session(plan, paths, writer, executor)
+            if begin is not None:
+                begin(session)
+            with signals_stop(session.stop):
+                return await session.carry_out(watch)
+    finally:
+        await executor.close()
 
 
 def make_executor(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> Executor:

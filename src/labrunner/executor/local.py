@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from labrunner.executor.door import Leavings
-from labrunner.experiment.model import SandboxKind, SandboxPlan
+from labrunner.experiment.model import SandboxKind, SandboxPlan, Task, Variant
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
 from labrunner.trial import phases
@@ -77,6 +78,10 @@ class LocalExecutor:
         variant = self._context.experiment.variants[assignment.slot.variant_idx]
         return self._makers[variant.sandbox.kind]
 
+    def _demands(self, task: Task, variant: Variant) -> Demands:
+        asked = phases.demands(self._context.experiment, task, variant)
+        return replace(asked, place=self._context.trials_dir)
+
     def _asked(self) -> list[tuple[SandboxPlan, Demands]]:
         """Every different plan with what is asked of it."""
         experiment = self._context.experiment
@@ -84,6 +89,6 @@ class LocalExecutor:
             repr((plan, demands)): (plan, demands)
             for task in experiment.tasks
             for variant in experiment.variants
-            for plan, demands in [(merged_plan(task, variant), phases.demands(experiment, task, variant))]
+            for plan, demands in [(merged_plan(task, variant), self._demands(task, variant))]
         }
         return list(asked.values())

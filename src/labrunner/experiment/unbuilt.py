@@ -8,17 +8,12 @@ from labrunner.experiment.authored import (
     AgentPart,
     BreakerPart,
     BudgetPart,
-    ExperimentFile,
     GraderPart,
     Part,
-    SandboxPart,
     SetupPart,
 )
-from labrunner.experiment.authored_task import TaskRow
 from labrunner.experiment.problems import Problems
 
-_DOCKER: Final = "docker sandboxes are not built yet; leave it out, and bubblewrap or process runs the trials"
-_USER: Final = "running as another user needs docker, which is not built yet; leave it out"
 _ALLOW: Final = "allow-lists are not built yet; write none or full"
 
 
@@ -44,41 +39,11 @@ def _is_not(default: object) -> Callable[[Any], bool]:
 
 
 _NETWORK: Final = Unbuilt(field="network", asks=_is_allow_list, sentence=_ALLOW)
-_RUN_AS: Final = Unbuilt(field="user", asks=_is_set, sentence=_USER)
 
 UNBUILT: Final[Mapping[type[Part], tuple[Unbuilt, ...]]] = {
-    SandboxPart: (
-        Unbuilt(field="kind", asks=lambda kind: bool(kind == "docker"), sentence=_DOCKER),
-        Unbuilt(field="image", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="build", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="pull", asks=_is_not("preflight"), sentence=_DOCKER),
-        Unbuilt(field="prune_images", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="workdir", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="read_only", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="tmpfs", asks=_is_set, sentence=_DOCKER),
-    ),
     SetupPart: (_NETWORK,),
-    AgentPart: (_RUN_AS, _NETWORK),
-    GraderPart: (
-        _RUN_AS,
-        _NETWORK,
-        Unbuilt(
-            field="where",
-            asks=_is_not("same"),
-            sentence="grading in a fresh container needs docker, which is not built yet; write same",
-        ),
-    ),
-    TaskRow: (
-        Unbuilt(field="image", asks=_is_set, sentence=_DOCKER),
-        Unbuilt(field="workdir", asks=_is_set, sentence=_DOCKER),
-    ),
-    ExperimentFile: (
-        Unbuilt(
-            field="trust", asks=_is_not("standard"), sentence="strict trust is not built yet; write standard"
-        ),
-        Unbuilt(field="on_system_change", asks=_is_not("flag"), sentence="only flag is built yet"),
-        Unbuilt(field="collect", asks=_is_set, sentence="collecting files is not built yet; leave it empty"),
-    ),
+    AgentPart: (_NETWORK,),
+    GraderPart: (_NETWORK,),
     BreakerPart: (
         Unbuilt(field="after", asks=_is_not(5), sentence="the breaker is not built yet; leave it out"),
         Unbuilt(field="give_up_after_s", asks=_is_set, sentence="the breaker is not built yet; leave it out"),

@@ -123,8 +123,8 @@ class GuestPaths:
 class Demands:
     """What the phases of an attempt ask of its sandbox: known, and refused, before anything is spent."""
 
-    users: tuple[str, ...] = ()
-    """Users that agent or grader are to run as."""
+    agent_user: str | None = None
+    grader_user: str | None = None
     networks: tuple[Network, ...] = ()
     """What setup, agent and grader may reach."""
     restart: bool = False
@@ -135,6 +135,8 @@ class Demands:
     """Paths that are copied out of the finished sandbox."""
     system_changes: bool = True
     """Whether somebody wants to know what the agent changed outside its folders."""
+    place: Path | None = None
+    """The folder below which attempts will lie; a probe is made where they will be."""
 
 
 NO_DEMANDS = Demands()

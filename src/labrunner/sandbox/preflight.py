@@ -86,7 +86,7 @@ def _demanded(demands: Demands, kind: SandboxKind) -> dict[str, bool]:
     is_bare = kind == "process"
     inside = [path for path in demands.collect if path.startswith("/") and not path.startswith(AGENTLAB)]
     return {
-        "user": bool(demands.users),
+        "user": demands.agent_user is not None or demands.grader_user is not None,
         "trust: strict": demands.restart and is_bare,
         "grader.where: fresh": demands.fresh_grader and is_bare,
         "collect": bool(inside),

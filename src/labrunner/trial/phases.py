@@ -47,10 +47,10 @@ def merged_plan(task: Task, variant: Variant) -> SandboxPlan:
 def demands(experiment: Experiment, task: Task, variant: Variant) -> Demands:
     """What the phases of a trial ask of its sandbox."""
     setup = task.setup if task.setup is not None else variant.setup
-    users = (variant.agent.user, task.grader.user)
     is_fresh = task.grader.where == "fresh"
     return Demands(
-        users=tuple(user for user in users if user is not None),
+        agent_user=variant.agent.user,
+        grader_user=task.grader.user,
         networks=(setup.network, variant.agent.network, task.grader.network),
         restart=experiment.trust == "strict",
         fresh_grader=is_fresh,

@@ -67,6 +67,8 @@ class ContainerState:
     finished_at: float
     labels: Mapping[str, str]
     image: str
+    is_online: bool
+    """It is on some network."""
     upper_dir: str | None
     """Where the engine's host keeps what the container writes outside its mounts."""
     mounts: Mapping[str, str]
@@ -92,6 +94,7 @@ class ContainerState:
             finished_at=_seconds(state.get("FinishedAt")),
             labels=dict(answer["Config"].get("Labels") or {}),
             image=str(answer.get("Image", "")),
+            is_online=bool(set((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"}),
             upper_dir=driver.get("UpperDir"),
             mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
         )

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -18,16 +18,24 @@ from typing import Final
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
-from labrunner.sandbox.docker.configuration import Guest, configure, enforced
+from labrunner.sandbox.docker.configuration import Guest, check_enforced, configure, enforced
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.graderpart import GraderPart
 from labrunner.sandbox.docker.images import Images
 from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role, Tag
+from labrunner.sandbox.docker.preflight import (
+    check_demands,
+    check_engine,
+    check_image,
+    try_container,
+    unreachable,
+)
 from labrunner.sandbox.docker.removal import Removals
 from labrunner.sandbox.docker.sandbox import DockerSandbox
 from labrunner.sandbox.docker.stage import Stage
+from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
 from labrunner.sandbox.docker.text import House
 from labrunner.sandbox.door import (
     NO_DEMANDS,
@@ -71,29 +79,59 @@ class DockerMaker:
 
     async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
         """Prove with a container that attempts of this plan can be carried out."""
-        return ()
+        try:
+            facts = await self._engine_facts()
+        except SandboxFailed as failure:
+            return (unreachable(failure),)
+        checks = [check_engine(facts), check_enforced(plan, facts), *check_demands(plan, demands)]
+        try:
+            image = await self._images.resolve(plan)
+        except SandboxFailed as failure:
+            return (*checks, Check(name="image", passed=False, message=str(failure)))
+        return (*checks, check_image(plan, image), await try_container(self, plan, demands))
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """Make a container; it is started by its first phase."""
         async with self._images.used(spec.plan) as image:
+            facts = await self._engine_facts()
             await asyncio.to_thread(furnish, spec)
-            stage = await self._set_stage(spec, image)
+            stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(EXPIRY_SPREAD_S))
             async with self._held(spec, stage):
-                limits = {**enforced(spec.plan, await self._engine_facts()), **_image_facts(image)}
-                yield DockerSandbox(stage=stage, grader=GraderPart(stage=stage), limits=limits)
+                await stage.furnish("attempt")
+                yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
 
     async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
         """Find containers of this very run."""
-        raise NotImplementedError
+        return tuple(judge(left) for left in await find_left(self.engine, run))
 
-    def adopt(self, spec: SandboxSpec, survivor: Survivor) -> AbstractAsyncContextManager[Sandbox]:
-        """Take over a container."""
-        raise NotImplementedError
+    @asynccontextmanager
+    async def adopt(self, spec: SandboxSpec, survivor: Survivor) -> AsyncIterator[Sandbox]:
+        """Take over a container; how far it is, is looked up again: it has gone on meanwhile."""
+        left = await self._find(spec, survivor)
+        facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
+        stage = self._stage(spec, image, facts, left.tag.expiry_s)
+        take_over(stage, left)
+        tries = judge(left).grader_tries
+        async with self._held(spec, stage):
+            if left.record is not None and left.state.is_alive and not left.note.is_certain:
+                await stage.end()  # started again, and perhaps told only half of its plan
+            grader = GraderPart(stage=stage, tries=tries, is_under_way=tries > 0)
+            yield self._sandbox(stage, image, facts, grader)
 
-    async def reap(self, run: RunMark, keep: frozenset[str]) -> int:
-        """Remove the containers of this very run but those of these tokens."""
-        raise NotImplementedError
+    async def _find(self, spec: SandboxSpec, survivor: Survivor) -> Left:
+        if spec.mark is not None:
+            for left in await find_left(self.engine, spec.mark.run):
+                if left.mark.token == survivor.token:
+                    return left
+        raise SandboxFailed("container_gone", f"the container of {survivor.trial_id} is not there any more")
+
+    async def reap(self, run: RunMark, keep: frozenset[str], *, kept: bool = False) -> int:
+        """Remove the containers of this very run but those of these tokens; `kept` ones only when asked."""
+        own = await list_own(self.engine, run, kept=kept)
+        doomed = [(each, tag.mark) for each, tag in own if tag.mark is None or tag.mark.token not in keep]
+        await self._removals.remove_all([each.id for each, _ in doomed])
+        return len(doomed)
 
     async def release(self, token: str, *, keep: bool) -> None:
         """Remove an attempt's containers, now that its result is durable; or keep them for a look."""
@@ -109,7 +147,7 @@ class DockerMaker:
     @asynccontextmanager
     async def _held(self, spec: SandboxSpec, stage: Stage) -> AsyncIterator[None]:
         """End the container's processes on leaving; remove it only if nothing can come of it any more."""
-        token = spec.mark.token if spec.mark is not None else stage.container.nonce
+        token = spec.mark.token if spec.mark is not None else secrets.token_hex(8)
         self._removals.hold(token, stage.container_ids)
         try:
             yield
@@ -122,17 +160,20 @@ class DockerMaker:
             elif stage.is_alive:
                 await stage.engine.kill(stage.container.id)
         finally:
-            await insist(stage.container.detach())
+            await insist(stage.detach())
 
-    async def _set_stage(self, spec: SandboxSpec, image: ImageFacts) -> Stage:
-        facts = await self._engine_facts()
+    def _stage(self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, expiry_s: int) -> Stage:
         networked = any(network.mode == "full" for network in spec.demands.networks)
-        expiry_s = self._expiry_s + secrets.randbelow(EXPIRY_SPREAD_S)
 
         async def make(role: Role) -> Container:
             nonce = secrets.token_hex(16)
-            expires_at = int(time.time()) + expiry_s
-            tag = Tag(mark=spec.mark, nonce=nonce, role=role, expires_at=expires_at, expiry_s=expiry_s)
+            tag = Tag(
+                mark=spec.mark,
+                nonce=nonce,
+                role=role,
+                expires_at=int(time.time()) + expiry_s,
+                expiry_s=expiry_s,
+            )
             guest = Guest(
                 image=image, engine=facts, expiry_s=expiry_s, labels=tag.labels(), is_networked=networked
             )
@@ -144,11 +185,16 @@ class DockerMaker:
             engine=self.engine,
             house=make_house(spec, image, facts),
             image_user=image.user,
-            container=await make("attempt"),
+            make=make,
             expiry_s=expiry_s,
             is_networked=networked,
-            make=make,
         )
+
+    def _sandbox(
+        self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderPart
+    ) -> DockerSandbox:
+        limits = {**enforced(stage.spec.plan, facts), **_image_facts(image)}
+        return DockerSandbox(stage=stage, grader=grader, limits=limits)
 
     async def _engine_facts(self) -> EngineFacts:
         if self._facts is None:
@@ -172,15 +218,27 @@ def furnish(spec: SandboxSpec) -> None:
             path.chmod(0o644)
 
 
+def take_over(stage: Stage, left: Left) -> None:
+    """Stand where the runner before us stood."""
+    stage.container = Container(stage.engine, left.id, stage.spec.folders.ctl, left.nonce)
+    stage.container_ids.extend(left.ids)
+    stage.is_begun = True
+    stage.is_alive = left.state.is_alive
+    stage.is_online = left.state.is_online
+    stage.is_renewed = left.tag.role == "grader"
+    stage.record = left.record
+
+
 def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts) -> House:
     """What all phases of an attempt have in common."""
-    users = {user.split(":")[0] for user in (*spec.demands.users, image.user)} - {"", "0", "root"}
+    asked = (spec.demands.agent_user or image.user, spec.demands.grader_user or image.user)
+    agent, grader = (user.split(":")[0] not in {"", "0", "root"} for user in asked)
     ours = "0:0" if engine.is_rootless else f"{os.geteuid()}:{os.getegid()}"
     return House(
         image_env=image.env,
         workdir=spec.plan.workdir or f"{AGENTLAB}/workspace",
-        owner=ours if users or ours != "0:0" else None,
-        has_separate_user=bool(users),
+        owner=ours if agent or grader or ours != "0:0" else None,
+        has_separate_user=agent,
     )
 
 

@@ -18,6 +18,7 @@ from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.configuration import BRIDGE
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
+from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
@@ -52,7 +53,8 @@ class Stage:
     engine: Engine
     house: text.House
     image_user: str
-    container: Container
+    make: Callable[[Role], Awaitable[Container]]
+    """Makes a container of this attempt."""
     expiry_s: int
     is_networked: bool
     """The container can be on a network at all."""
@@ -63,11 +65,16 @@ class Stage:
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
     record: BarrierRecord | None = None
-    make: Callable[[Role], Awaitable[Container]]
+    container: Container = field(init=False)
     container_ids: list[str] = field(default_factory=list)
+    """Every container that was made for this attempt."""
 
-    def __post_init__(self) -> None:
-        """Remember every container that was made for this attempt."""
+    async def furnish(self, role: Role) -> None:
+        """Make a container, and stand on it. Cancelling does not lose one that the engine makes meanwhile."""
+        await insist(self._furnish(role))
+
+    async def _furnish(self, role: Role) -> None:
+        self.container = await self.make(role)
         self.container_ids.append(self.container.id)
 
     def user(self, phase: Phase) -> str:
@@ -106,8 +113,7 @@ class Stage:
         if self.is_alive:
             await self.end()
         await self.container.detach()
-        self.container = await self.make("grader")
-        self.container_ids.append(self.container.id)
+        await self.furnish("grader")
         self.is_renewed = True
         plan = text.plan_text(self.house, self.container.nonce, None, None, restart=False, gate=False)
         await self.start(plan, network)
@@ -117,6 +123,11 @@ class Stage:
         await self.engine.kill(self.container.id)
         await self.container.ended()
         self.is_alive = False
+
+    async def detach(self) -> None:
+        """Let go of the container's streams, if it came to be one."""
+        if self.container_ids:
+            await self.container.detach()
 
     async def switch(self, network: Network) -> None:
         """Put the container on the network, or take it off."""
@@ -174,6 +185,13 @@ class Stage:
 def next_nonce(nonce: str) -> str:
     """The nonce of a container's next start: whoever adopts it can tell, nothing inside can."""
     return hashlib.sha256(nonce.encode()).hexdigest()[:32]
+
+
+def nonce_after(nonce: str, restarts: int) -> str:
+    """The nonce after so many starts more."""
+    for _ in range(restarts):
+        nonce = next_nonce(nonce)
+    return nonce
 
 
 def make_scratch(scratch: Path, name: PhaseName) -> str:
