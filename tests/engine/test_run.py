@@ -291,3 +291,23 @@ async def test_a_full_disk_pauses_dispatch_until_there_is_room(
 
     assert end.status.status == "success"
     assert next(looks, None) is None
+
+
+async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(tmp_path: Path) -> None:
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "grader" and phase.env["AGENTLAB_TASK_ID"] == "t1":
+            metrics = {f"m{n}": "x" * 3000 for n in range(12)}
+            score = {
+                "verdict": "pass",
+                "metrics": metrics,
+                "evaluator": {"name": "g", "version": "v" * 40_000},
+            }
+            (folders.out / "benchmark_score.json").write_text(json.dumps(score))
+            return PhaseEnd(exit_status=0)
+        return answer(phase, folders)
+
+    end = await Stage(tmp_path, script=script).run(make_sums(variants=1, replications=1))
+
+    assert end.status.counts.committed == 4
+    assert [row.reason for row in iter_trials(end.paths)] == [None, "row_refused", None, None]
+    assert verify(end.paths).problems == ()

@@ -78,9 +78,7 @@ class VariantTally:
         return sum(cell.errors for cell in self.cells.values())
 
     def add(self, row: Trial) -> None:
-        """Take in one final trial; one that a recovered report calls cancelled is only missing."""
-        if row.outcome == "cancelled":
-            return
+        """Take in one final trial."""
         cell = self.cells.get(row.ids.task_id)
         if cell is None:
             cell = self.cells[row.ids.task_id] = Cell()
@@ -150,12 +148,17 @@ class Tally:
         self.variants: dict[str, VariantTally] = {}
 
     def add(self, row: Trial) -> bool:
-        """Take in one final trial, in any order; tell whether it counts."""
+        """Take in one final trial, in any order; tell whether it counts.
+
+        A trial that a recovered report calls cancelled is only missing.
+        """
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
             variant = self.variants[row.ids.variant_id] = VariantTally()
         if row.ids.trial_id in self._invalidated:
             variant.invalidated += 1
+            return False
+        if row.outcome == "cancelled":
             return False
         variant.add(row)
         return True

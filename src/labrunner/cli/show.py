@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from labrunner.cli.commands import DECISION
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
+from labrunner.display.crash import show_crash
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.lookup import RunPicture, find_trial, picture
+from labrunner.engine.postmortem import examine_crash
 from labrunner.engine.results import find_unmet_in
 from labrunner.records import canonical
 from labrunner.records.rows import SlotRows
@@ -22,6 +25,12 @@ from labrunner.store.listing import find_run
 app = make_app()
 
 LOG_TAIL_BYTES = 64 * 1024
+IN_FLIGHT = {
+    "dispatched": "its agent had not ended",
+    "barrier": "its agent had ended, no grader had started",
+    "grading": "its grader had started",
+    "failed": "it was waiting to be tried again",
+}
 _Trial = Annotated[
     str | None, typer.Argument(metavar="[TRIAL]", help="a trial's id, part of it, or its number")
 ]
@@ -63,8 +72,24 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
     hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {seen.paths.root.name} TRIAL")]
     console = make_console()
     console.print(show_run(state=seen.state, status=seen.status, summary=seen.summary, hints=hints))
+    if seen.state == "crashed":
+        console.print("")
+        console.print(_crash(seen.paths))
+        console.print("")
     if seen.state not in {"started", "success"}:
         console.print(DECISION)
+
+
+def _crash(paths: RunPaths) -> RenderableType:
+    found = examine_crash(paths)
+    return show_crash(
+        last_sign_at=found.last_sign_at,
+        has_rebooted=found.has_rebooted,
+        committed=found.committed,
+        buffered=found.buffered,
+        in_flight=[(note.trial_id, IN_FLIGHT[note.state]) for note in found.in_flight],
+        owed=found.owed,
+    )
 
 
 def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:

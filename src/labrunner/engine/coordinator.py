@@ -24,6 +24,7 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.policy.breaker import Breaker, Ruling
 from labrunner.policy.retry import Retry, decide_retry
 from labrunner.policy.threshold import is_over
+from labrunner.records.cause import Cause
 from labrunner.records.completion import Cancelled, Completion, Failed
 from labrunner.records.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
@@ -237,9 +238,28 @@ class Coordinator:
     async def _publish(self, assignment: Assignment, attempts: tuple[Completion, ...]) -> None:
         cut_offs = self._job.find_cut_offs(assignment.trial_id)
         rows = self._publisher.rows(assignment, attempts, cut_offs)
-        if await self._writer.finish(rows, token=assignment.token):
+        try:
+            is_taken = await self._writer.finish(rows, token=assignment.token)
+        except ValueError as error:
+            # A row that its own schema refuses is a bug of ours: one trial's result, not the run's end.
+            await self._publish_bug(assignment, attempts, error)
+            return
+        if is_taken:
             self._count_finished(rows)
             await self._release(assignment, rows)
+
+    async def _publish_bug(
+        self, assignment: Assignment, attempts: tuple[Completion, ...], error: ValueError
+    ) -> None:
+        failure = Failed(cause=Cause.RUNNER, reason="row_refused", message=str(error)[:2000])
+        last = msgspec.structs.replace(attempts[-1], end=failure, files=())
+        timing = msgspec.structs.replace(last.timing, message=failure.message)
+        rows = self._publisher.rows(
+            assignment, (*attempts[:-1], msgspec.structs.replace(last, timing=timing))
+        )
+        self._count_error(assignment, failure)
+        if await self._writer.finish(rows, token=assignment.token):
+            self._count_finished(rows)
 
     def _count_error(self, assignment: Assignment, failure: Failed) -> None:
         self.tallies.errors += 1

@@ -104,6 +104,7 @@ class _Report:
             rows = self._all_rows()
             while batch := await asyncio.to_thread(self._take, rows, paths):
                 await self._finish(writer, batch)
+            await writer.settle()
             summary = make_summary(self._experiment, self._record.run_id, self._tally, with_intervals=True)
             await writer.write_summary(canonical.encode_line(summary))
             await writer.write_status(self._status(writer))

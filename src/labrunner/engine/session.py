@@ -178,6 +178,7 @@ class Session:
                 await self._writer.write_summary(canonical.encode_line(summary))
 
     async def _finish(self) -> RunEnd:
+        await self._writer.settle()
         status, error, exit_code = self._verdict()
         summary = await asyncio.to_thread(
             summarise_run, self._plan.experiment, self._plan.run_id, self._paths

@@ -83,6 +83,15 @@ def holder(paths: RunPaths) -> LockNote | None:
         os.close(fd)
 
 
+def last_owner(paths: RunPaths) -> LockNote | None:
+    """Who owns the run, or owned it last; None when the text does not tell."""
+    fd = _open(paths.lock, os.O_RDONLY)
+    try:
+        return _read_note(fd)
+    finally:
+        os.close(fd)
+
+
 def boot_id() -> str:
     """What tells one start of this machine from another; empty where the system does not say."""
     try:

@@ -1,0 +1,66 @@
+"""What is known about a crash, from the run's files alone: when, what was finished, under way, owed."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from labrunner.records.run import LockNote
+from labrunner.store.attempts import AttemptNote
+from labrunner.store.buffer import read_live, snapshot
+from labrunner.store.layout import RunPaths
+from labrunner.store.lock import boot_id, last_owner
+from labrunner.store.record import read_run, read_status
+from labrunner.store.survey import read_last_line
+from labrunner.trial.attempt import stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postmortem:
+    """A crashed run, as far as can be known."""
+
+    last_sign_at: str
+    """The newest thing that its owner wrote."""
+    has_rebooted: bool | None
+    """Whether the machine was started anew since; None when nobody can tell."""
+    owner: LockNote | None
+    committed: int
+    buffered: int
+    in_flight: tuple[AttemptNote, ...]
+    owed: int
+    """Slots without a result, those in flight included."""
+
+
+def examine_crash(paths: RunPaths) -> Postmortem:
+    """Look at a run whose owner is gone; nothing is changed."""
+    record = read_run(paths)
+    line = read_last_line(paths, record.run_id)
+    committed = line.schedule_idx + 1 if line is not None else 0
+    with snapshot(paths.buffer) as waiting:
+        buffered = {kept.schedule_idx for kept in waiting if kept.schedule_idx >= committed}
+    notes, _ = read_live(paths.buffer)
+    in_flight = [
+        note
+        for note in notes
+        if note.state != "failed" and note.schedule_idx >= committed and note.schedule_idx not in buffered
+    ]
+    owner = last_owner(paths)
+    return Postmortem(
+        last_sign_at=_last_sign(paths),
+        has_rebooted=None if owner is None or not owner.boot_id else owner.boot_id != boot_id(),
+        owner=owner,
+        committed=committed,
+        buffered=len(buffered),
+        in_flight=tuple(sorted(in_flight, key=lambda note: note.schedule_idx)),
+        owed=record.planned - committed - len(buffered),
+    )
+
+
+def _last_sign(paths: RunPaths) -> str:
+    """The newest of what the owner's files say: status, journal, buffer."""
+    status = read_status(paths)
+    wal = paths.buffer.with_name(f"{paths.buffer.name}-wal")
+    times = [
+        stamp(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+        for path in (paths.commits, paths.buffer, wal)
+        if path.exists()
+    ]
+    return max([*times, status.updated_at] if status else times)
