@@ -42,7 +42,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A point of the store at which to die: `name:hit`."""
     fault: faults.Fault | None = None
     slow_trial: str | None = None
-    """A trial whose agent does not end by itself."""
+    """A trial whose agent takes its time."""
+    slow_s: float | None = None
+    """How long it takes; None: it does not end by itself."""
     grace_s: float = 0.0
 
 
@@ -64,7 +66,7 @@ async def carry_out(job: Job) -> int:
         if phase.name == "agent":
             tell("agent", trial, folders.root.name)
             if trial == job.slow_trial:
-                await asyncio.Event().wait()
+                await (asyncio.sleep(job.slow_s) if job.slow_s is not None else asyncio.Event().wait())
         return await play(phase, folders)
 
     runs_dir, paths = Path(job.runs_dir), RunPaths(Path(job.runs_dir) / RUN_ID)

@@ -44,30 +44,32 @@ class Heard:
         word, _, rest = line.partition(" ")
         match word:
             case "finished":
-                idx, trial, digest = rest.split()
-                if int(idx) in self.finished:
-                    self.doubled.append(int(idx))
-                self.finished[int(idx)] = digest
-                self.finished_trials.add(trial)
+                self._hear_finished(*rest.split())
             case "agent":
-                trial, attempt = rest.split()
-                if trial in self.finished_trials:
-                    self.run_again.append(trial)
-                self.agents.append((trial, int(attempt)))
+                self._hear_agent(*rest.split())
             case "open":
                 self.opened += 1
             case "fault":
                 self.faults += 1
-            case "error":
-                self.errors.append(rest)
-            case "lost":
-                self.lost.append(rest)
+            case "error" | "lost":
+                (self.errors if word == "error" else self.lost).append(rest)
             case "points":
                 self.points = msgspec.json.decode(rest)
             case "ended":
                 self.code = int(rest)
             case _:
                 raise AssertionError(f"a driver said {line!r}")
+
+    def _hear_finished(self, idx: str, trial: str, digest: str) -> None:
+        if int(idx) in self.finished:
+            self.doubled.append(int(idx))
+        self.finished[int(idx)] = digest
+        self.finished_trials.add(trial)
+
+    def _hear_agent(self, trial: str, attempt: str) -> None:
+        if trial in self.finished_trials:
+            self.run_again.append(trial)
+        self.agents.append((trial, int(attempt)))
 
 
 class Driver:

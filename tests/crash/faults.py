@@ -1,4 +1,4 @@
-"""Disk errors on purpose: the n-th write or sync of a file of the run fails, and so does every one after it."""
+"""Disk errors on purpose: the n-th write or sync in a folder fails, and so does every one after it."""
 
 import os
 from collections.abc import Callable

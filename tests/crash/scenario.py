@@ -1,4 +1,4 @@
-"""The experiment that crash tests carry out: trials of a few milliseconds, the same results whenever asked."""
+"""The experiment that crash tests carry out: trials of milliseconds, with the same results whenever asked."""
 
 import asyncio
 import hashlib

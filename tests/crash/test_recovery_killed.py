@@ -1,0 +1,120 @@
+"""Recovery itself killed at each of its steps, and the next one too, and the one after that."""
+
+import itertools
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from labrunner.records.ids import make_trial_id
+from labrunner.store.layout import RunPaths
+from labrunner.store.points import POINTS
+from labrunner.store.record import read_crashes
+from tests.crash.driver import Job
+from tests.crash.driving import Driver, Heard
+from tests.crash.invariants import check_complete, check_dead
+from tests.crash.scenario import RUN_ID, Shape, write_scenario
+
+pytestmark = pytest.mark.crash
+
+SHAPE = Shape(tasks=3, variants=2, replications=2)
+FIRST_TRIAL = make_trial_id("v0", "t0", 0)
+POINTS_PASSED = [
+    *(point for point in POINTS if point.startswith("open.")),
+    *("commit.begun", "commit.rows_synced", "commit.line_appended", "commit.line_synced"),
+    *("buffer.inserted", "buffer.trimmed"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wreck:
+    """A run whose owner died in the middle of things, and the same run undisturbed."""
+
+    experiment: str
+    runs_dir: Path
+    heard: Heard
+    undisturbed: Path
+
+
+@pytest.fixture(scope="module")
+def wreck(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Wreck:
+    """Slots 0 and 1 are in the journal, the third line is torn; the rest waits in the buffer."""
+    folder = tmp_path_factory.mktemp("wreck")
+    experiment = str(write_scenario(folder / "experiment", SHAPE))
+    undisturbed = Job(experiment=experiment, runs_dir=str(folder / "undisturbed"))
+    assert driver.run(undisturbed).code == 0
+    killed = Job(
+        experiment=experiment,
+        runs_dir=str(folder / "killed"),
+        slow_trial=FIRST_TRIAL,
+        slow_s=0.8,
+        die_at="commit.line_appended:1",
+    )
+    heard = driver.run(killed)
+    assert heard.code == -9
+    assert len(heard.finished) == SHAPE.planned - 1
+    paths = RunPaths(folder / "killed" / RUN_ID)
+    journal = paths.commits.read_bytes().splitlines(keepends=True)
+    assert len(journal) == SHAPE.planned
+    paths.commits.write_bytes(b"".join(journal[:2]) + journal[2][:100])
+    for path in (paths.predictions, paths.scores, paths.trials, paths.timings):
+        with path.open("ab") as file:
+            file.write(b'{"schedule_idx":')
+    return Wreck(
+        experiment=experiment,
+        runs_dir=folder / "killed",
+        heard=heard,
+        undisturbed=folder / "undisturbed" / RUN_ID,
+    )
+
+
+def recover(driver: Driver, wreck: Wreck, runs_dir: Path, kills: tuple[str, ...]) -> None:
+    """Go on with a copy of the wreck, killed at one point after another, and then to the end."""
+    shutil.copytree(wreck.runs_dir, runs_dir)
+    paths, heard = RunPaths(runs_dir / RUN_ID), Heard(finished=dict(wreck.heard.finished))
+    for point in kills:
+        driver.run(Job(experiment=wreck.experiment, runs_dir=str(runs_dir), die_at=point), heard)
+        assert heard.code in {-9, 0}  # 0: an earlier try had done that step for good
+        check_dead(paths, heard)
+    if heard.code != 0:
+        driver.run(Job(experiment=wreck.experiment, runs_dir=str(runs_dir)), heard)
+    assert heard.code == 0, heard.errors
+    check_complete(paths, wreck.undisturbed)
+    assert len(read_crashes(paths)) == 1
+    assert heard.finished.keys() == wreck.heard.finished.keys()
+    assert heard.agents == []
+    shutil.rmtree(runs_dir)
+
+
+@pytest.fixture(scope="module")
+def hits(driver: Driver, wreck: Wreck, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """How often an undisturbed recovery passes each point."""
+    runs_dir = tmp_path_factory.mktemp("counted") / "runs"
+    shutil.copytree(wreck.runs_dir, runs_dir)
+    return driver.run(Job(experiment=wreck.experiment, runs_dir=str(runs_dir))).points
+
+
+@pytest.mark.parametrize("point", POINTS_PASSED)
+def test_recovery_killed_three_times_at_the_same_step_converges(
+    point: str, driver: Driver, wreck: Wreck, hits: dict[str, int], tmp_path: Path
+) -> None:
+    assert hits.get(point, 0) > 0, "recovery never gets there"
+    recover(driver, wreck, tmp_path / "runs", (f"{point}:{hits[point]}", f"{point}:1", f"{point}:1"))
+
+
+def test_recovery_killed_at_three_steps_converges(driver: Driver, wreck: Wreck, tmp_path: Path) -> None:
+    triples = list(itertools.product(POINTS_PASSED, repeat=3))
+    for triple in random.sample(triples, 8):
+        recover(driver, wreck, tmp_path / "runs", tuple(f"{point}:1" for point in triple))
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("first", POINTS_PASSED)
+def test_recovery_killed_at_any_three_steps_converges(
+    first: str, driver: Driver, wreck: Wreck, tmp_path: Path
+) -> None:
+    for rest in itertools.product(POINTS_PASSED, repeat=2):
+        recover(driver, wreck, tmp_path / "runs", tuple(f"{point}:1" for point in (first, *rest)))
