@@ -64,7 +64,7 @@ async def ensure(docker: aiodocker.Docker, recipe: Recipe) -> str:
         path = f"images/create?fromSrc=-&repo={repo}&tag={tag}"
         path += "".join(f"&changes={quote(change)}" for change in recipe.changes)
         headers = {"Content-Type": "application/x-tar"}
-        async with docker._query(path, "POST", data=pack(recipe), headers=headers) as response:
+        async with docker._query(path, "POST", data=io.BytesIO(pack(recipe)), headers=headers) as response:
             await response.read()
     return recipe.tag
 

@@ -18,8 +18,8 @@ from labrunner.sandbox.paths import AGENTLAB
 
 CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 WRAPPER: Final = f"{AGENTLAB}/in/.wrapper.sh"
-OWN_PROCESSES: Final = 4
-"""The wrapper, a watchdog or timer with its `sleep`, and the shell that becomes a phase."""
+OWN_PROCESSES: Final = 3
+"""The wrapper, and a watchdog or timer with its `sleep`."""
 LARGEST_LOG: Final = "256k"
 BRIDGE: Final = "bridge"
 

@@ -209,9 +209,9 @@ def furnish(spec: SandboxSpec) -> None:
         folders.root.chmod(0o755)
         folders.inputs.chmod(0o755)
         folders.logs.chmod(0o700)
-        folders.ctl.mkdir(mode=0o755)
+        folders.ctl.mkdir(mode=0o755, exist_ok=True)
         if spec.agent_dir is not None:
-            folders.agent_mount.mkdir()
+            folders.agent_mount.mkdir(exist_ok=True)
         script = resources.files("labrunner.sandbox.guest").joinpath("wrapper.sh").read_bytes()
         (folders.inputs / ".wrapper.sh").write_bytes(script)
         for path in folders.inputs.iterdir():

@@ -66,7 +66,15 @@ def phase_end(note: Note, name: PhaseName) -> PhaseEnd | None:
         timed_out=is_late,
         oom_killed=note.facts.get(f"{name}_oom") == "1",
         seconds=max(0.0, ended - began) if began is not None and ended is not None else 0.0,
+        usage=_usage(note, name),
     )
+
+
+def _usage(note: Note, name: PhaseName) -> dict[str, float]:
+    """What a phase used, where the kernel tells."""
+    cpu, peak = note.number(f"{name}_cpu_us"), note.number(f"{name}_peak")
+    found = {"cpu_s": cpu and cpu / 1e6, "max_memory_mb": peak and peak / 2**20}
+    return {what: value for what, value in found.items() if value is not None}
 
 
 def _read(path: Path) -> bytes | None:

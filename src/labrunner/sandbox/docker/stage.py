@@ -5,6 +5,7 @@ Both halves of an attempt, the agent's and the grader's, act on it through this.
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,10 @@ class Stage:
         """Make a phase's private folders."""
         with SandboxFailed.during("scratch", f"making scratch folders below {self.spec.folders.scratch}"):
             place = make_scratch(self.spec.folders.scratch, phase.name)
-        return text.Start(phase=phase, user=self.user(phase), scratch=f"{AGENTLAB}/scratch/{place}")
+            given = lend_input(self.spec.folders.inputs, phase.stdin)
+        return text.Start(
+            phase=phase, user=self.user(phase), scratch=f"{AGENTLAB}/scratch/{place}", input=given
+        )
 
     async def start(self, plan: str, network: Network) -> None:
         """Start the container, put it on its first network, and hand over its plan."""
@@ -131,6 +135,10 @@ class Stage:
 
     async def switch(self, network: Network) -> None:
         """Put the container on the network, or take it off."""
+        if network.mode == "allow":
+            raise SandboxFailed(
+                "network", "docker sandboxes can't keep a list of allowed hosts; write none or full"
+            )
         wanted = network.mode == "full"
         if wanted == self.is_online:
             return
@@ -192,6 +200,16 @@ def nonce_after(nonce: str, restarts: int) -> str:
     for _ in range(restarts):
         nonce = next_nonce(nonce)
     return nonce
+
+
+def lend_input(inputs: Path, source: Path | None) -> str:
+    """Where a file for standard input lies inside; one that the container does not see is copied in."""
+    if source is None:
+        return "/dev/null"
+    if source.parent != inputs:
+        shutil.copyfile(source, inputs / ".stdin")
+        return f"{AGENTLAB}/in/.stdin"
+    return f"{AGENTLAB}/in/{source.name}"
 
 
 def make_scratch(scratch: Path, name: PhaseName) -> str:

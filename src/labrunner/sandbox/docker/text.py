@@ -22,7 +22,7 @@ COMMAND_FILE: Final = ".command"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _READ_ONLY: Final = frozenset({"UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"})
-_SHELLS_OWN: Final = ("HOSTNAME", "OLDPWD")
+_SHELLS_OWN: Final = ("HOSTNAME", "OLDPWD", "SHLVL")
 _NOT_FOR_GRADERS: Final = ("PYTHON", "LD_", "PYTEST_")
 
 
@@ -46,6 +46,8 @@ class Start:
     user: str
     """Empty for the wrapper's own."""
     scratch: str
+    input: str = "/dev/null"
+    """The file that it reads as standard input."""
 
 
 def plan_text(
@@ -56,10 +58,9 @@ def plan_text(
     if setup is not None:
         lines += [f"setup_s={_seconds(setup.phase)}", _function(house, setup)]
     if agent is not None:
-        has_input = agent.phase.stdin is not None
         lines += [
             f"agent_s={_seconds(agent.phase)}",
-            f"agent_input={quote(f'{AGENTLAB}/in/prompt.txt' if has_input else '/dev/null')}",
+            f"agent_input={quote(agent.input)}",
             _own(house, agent.user),
             _function(house, agent),
         ]

@@ -14,7 +14,7 @@
 # missing tool, 86 nobody came back, 87 at the barrier, to be started again for the grader, 88 could not tell.
 
 expiry=$1
-lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs
+lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs cgroup=/sys/fs/cgroup
 command=$lab/grader/.command score=$lab/out/benchmark_score.json prediction=$lab/out/benchmark_prediction.json
 page=phase facts='' gate='' restart='' setup_s='' agent_s=''
 newline='
@@ -46,15 +46,19 @@ expire() {
     (trap - TERM && sleep "$expiry" && kill -TERM 1) </dev/null >/dev/null 2>&1 &
 }
 
-# How many processes the kernel has killed here for memory; empty when it does not tell.
-count_ooms() {
-    ooms=''
-    for events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+# What the kernel counts for this container: kills for memory, processor time, the most memory. Each is empty
+# where it does not tell.
+measure() {
+    ooms='' cpu_us='' cpu_ns='' peak=''
+    for events in $cgroup/memory.events $cgroup/memory/memory.oom_control $cgroup/cpu.stat; do
         [ -r "$events" ] || continue
         while read -r key value; do
-            [ "$key" = oom_kill ] && ooms=$value
+            case $key in oom_kill) ooms=$value ;; usage_usec) cpu_us=$value ;; esac
         done <"$events"
     done
+    [ -r $cgroup/cpuacct/cpuacct.usage ] && read -r cpu_ns <$cgroup/cpuacct/cpuacct.usage
+    [ -r $cgroup/memory.peak ] && read -r peak <$cgroup/memory.peak
+    [ -r $cgroup/memory/memory.max_usage_in_bytes ] && read -r peak <$cgroup/memory/memory.max_usage_in_bytes
 }
 
 # Remove what somebody may have planted. A test first: it costs nothing, a process does.
@@ -137,12 +141,15 @@ run() {
     hush
     late=''
     [ -e "$ctl/late-$nonce" ] && rm -f "$ctl/late-$nonce" && late=1
-    before=$ooms oom=''
-    count_ooms
+    before=$ooms oom='' cpu_before=$cpu_us$cpu_ns
+    measure
     [ "$ooms" != "$before" ] && oom=1
     note "$1=$status"
     note "$1_late=$late"
     note "$1_oom=$oom"
+    [ -n "$cpu_us" ] && note "$1_cpu_us=$((cpu_us - cpu_before))"
+    [ -n "$cpu_ns" ] && note "$1_cpu_us=$(((cpu_ns - cpu_before) / 1000))"
+    note "$1_peak=$peak"
     note "$1_began=$began"
     note "$1_ended=$ended"
 }
@@ -162,7 +169,7 @@ done
 eval "$plan"
 unset plan
 hush
-count_ooms
+measure
 
 if [ -n "$setup_s" ]; then
     say setup

@@ -1,0 +1,105 @@
+"""An engine and images for tests. Where an engine should be and is not, tests fail; they skip only when told to."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiodocker
+import pytest
+import pytest_asyncio
+
+from labrunner.sandbox.docker.engine import Engine
+from labrunner.sandbox.docker.maker import DockerMaker
+from tests.docker.site import DockerPlace, Site
+from tests.docker.testimages import ASH, Recipe, ensure
+
+MISSING = "no Docker engine answers: run tests with scripts/with-docker, or set LAB_NO_DOCKER=1 to go without"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.docker)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine_answers() -> None:
+    async def ask() -> bool:
+        engine = Engine()
+        try:
+            return await engine.ping()
+        finally:
+            await engine.close()
+
+    if asyncio.run(ask()):
+        return
+    if os.environ.get("LAB_NO_DOCKER") and not os.environ.get("CI"):
+        pytest.skip("LAB_NO_DOCKER is set: nothing about containers is tested")
+    pytest.fail(MISSING)
+
+
+@pytest.fixture(scope="session")
+def images(engine_answers: None) -> "Images":
+    return Images()
+
+
+class Images:
+    """Images by recipe, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, str] = {}
+
+    def __call__(self, recipe: Recipe) -> str:
+        async def make() -> str:
+            engine = Engine()
+            try:
+                return await ensure(engine._client(), recipe)
+            finally:
+                await engine.close()
+
+        if recipe.tag not in self._made:
+            self._made[recipe.tag] = asyncio.run(make())
+        return self._made[recipe.tag]
+
+
+@pytest.fixture(scope="session")
+def ash(images: Images) -> str:
+    """An image with busybox as its shell, and python."""
+    return images(ASH)
+
+
+@pytest_asyncio.fixture
+async def maker() -> AsyncIterator[DockerMaker]:
+    maker = DockerMaker()
+    yield maker
+    await maker.close()
+
+
+@pytest.fixture
+def place(maker: DockerMaker, ash: str, tmp_path: Path) -> DockerPlace:
+    return DockerPlace.make(maker, tmp_path / "attempt", ash)
+
+
+@pytest_asyncio.fixture
+async def site(maker: DockerMaker, ash: str, tmp_path: Path) -> AsyncIterator[Site]:
+    """A run's folder; nothing of it is left when the test is over."""
+    site = Site(maker=maker, run_dir=tmp_path / "run", image=ash)
+    site.run_dir.mkdir()
+    yield site
+    await maker.close()
+    assert await site.containers() == [], "containers were left behind"
+    await maker.close()
+
+
+@pytest_asyncio.fixture
+async def docker() -> AsyncIterator[aiodocker.Docker]:
+    engine = Engine()
+    yield engine._client()
+    await engine.close()
+
+
+@pytest.fixture
+def need_groups() -> None:
+    """Containers always have control groups; the shared contract asks where others may not."""
