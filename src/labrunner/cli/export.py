@@ -1,0 +1,36 @@
+"""`lab export`: a run in formats that other tools read."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.engine.lookup import picture
+from labrunner.interop.export import export as write_export
+from labrunner.records import canonical
+from labrunner.store.listing import find_run
+
+app = make_app()
+
+_To = Annotated[
+    Literal["inspect", "csv", "parquet", "junit", "markdown", "html"],
+    typer.Option("--to", help="the format; inspect writes one .eval log a variant"),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="the file (for several .eval logs: the folder), not RUN_ID.<ending>"),
+]
+
+
+@app.command(help="Write a run in a format that other tools read.")
+def export(
+    run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
+) -> None:
+    """Export."""
+    made = write_export(picture(find_run(log_dir, run)), to, output)
+    if as_json:
+        sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
+    else:
+        sys.stdout.writelines(f"{path}\n" for path in made)

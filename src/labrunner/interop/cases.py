@@ -1,0 +1,90 @@
+"""A run's slots as other formats list them: one case each, owed ones included."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from labrunner.engine.lookup import RunPicture
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.ids import make_trial_id
+from labrunner.records.rows import SlotRows
+from labrunner.store.reading import iter_finished
+from labrunner.store.survey import read_invalidations
+
+Ending = Literal["pass", "fail", "error", "owed", "invalidated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """How one slot ended."""
+
+    variant_id: str
+    task_id: str
+    repl_idx: int
+    trial_id: str
+    ending: Ending
+    metric: str | None = None
+    value: float | None = None
+    cause: str | None = None
+    reason: str | None = None
+    """A machine-readable word; why, for an invalidated trial."""
+    message: str | None = None
+    ended_by: str | None = None
+    flags: tuple[str, ...] = ()
+    attempts: int = 0
+    time_s: float | None = None
+    tokens: float | None = None
+    cost_usd: float | None = None
+
+
+def list_cases(seen: RunPicture) -> dict[str, list[Case]]:
+    """Every slot by variant, in schedule order."""
+    experiment = seen.results.experiment
+    marks = {mark.trial_id: mark.reason for mark in read_invalidations(seen.paths)}
+    finished = {
+        rows.schedule_idx: _case(rows, marks.get(rows.trial_id)) for rows in iter_finished(seen.paths)
+    }
+    cases: dict[str, list[Case]] = {variant.id: [] for variant in experiment.variants}
+    for slot in Schedule.of(experiment):
+        variant, task = experiment.variants[slot.variant_idx].id, experiment.tasks[slot.task_idx].id
+        case = finished.get(slot.schedule_idx)
+        cases[variant].append(case or _owed(variant, task, slot.repl_idx))
+    return cases
+
+
+def iter_cases(seen: RunPicture) -> Iterator[Case]:
+    """Every slot, variant by variant."""
+    for cases in list_cases(seen).values():
+        yield from cases
+
+
+def _owed(variant_id: str, task_id: str, repl_idx: int) -> Case:
+    trial_id = make_trial_id(variant_id, task_id, repl_idx)
+    return Case(variant_id=variant_id, task_id=task_id, repl_idx=repl_idx, trial_id=trial_id, ending="owed")
+
+
+def _case(rows: SlotRows, why_not: str | None) -> Case:
+    trial, attempts = rows.trial, rows.timing.attempts
+    return Case(
+        variant_id=trial.ids.variant_id,
+        task_id=trial.ids.task_id,
+        repl_idx=trial.ids.repl_idx,
+        trial_id=trial.ids.trial_id,
+        ending="invalidated" if why_not is not None else trial.verdict or "error",
+        metric=trial.primary_metric_name,
+        value=trial.primary_metric_value,
+        cause=trial.cause.value if trial.cause else None,
+        reason=why_not or trial.reason,
+        message=attempts[-1].message,
+        ended_by=trial.ended_by,
+        flags=trial.flags,
+        attempts=len(trial.attempts),
+        time_s=sum(sum(attempt.phases_s.values()) for attempt in attempts),
+        tokens=_sum([attempt.usage.get("tokens") for attempt in attempts]),
+        cost_usd=_sum([attempt.usage.get("cost_usd") for attempt in attempts]),
+    )
+
+
+def _sum(amounts: list[float | int | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None

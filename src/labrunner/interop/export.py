@@ -1,0 +1,52 @@
+"""The formats that a run can leave in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from labrunner.engine.lookup import RunPicture
+from labrunner.errors import InputError, StoreError
+from labrunner.interop import flat, html, inspect_log, junit, markdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format: what its files are called, and who writes them."""
+
+    ending: str
+    write: Callable[[RunPicture, Path], tuple[Path, ...]]
+    """Writes a run to a path, and tells which files it made."""
+
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        "inspect": Format(ending=".eval", write=inspect_log.write),
+        "csv": Format(ending=".csv", write=flat.write_table),
+        "parquet": Format(ending=".parquet", write=flat.write_parquet),
+        "junit": Format(ending=".junit.xml", write=junit.write),
+        "markdown": Format(ending=".md", write=markdown.write),
+        "html": Format(ending=".html", write=html.write),
+    }
+)
+
+
+def export(seen: RunPicture, name: str, output: Path | None) -> tuple[Path, ...]:
+    """Write a run in a format, to `output` or to a file in the working directory called like the run."""
+    if name not in FORMATS:
+        raise InputError("--to", f"there is no format {name!r}; there are: {', '.join(FORMATS)}")
+    chosen = FORMATS[name]
+    target = output or default_target(seen, name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return chosen.write(seen, target)
+    except OSError as error:
+        raise StoreError(f"writing {target}: {error.strerror or error}") from error
+
+
+def default_target(seen: RunPicture, name: str) -> Path:
+    """Where an export goes when nobody says: logs of several variants go into a folder."""
+    if name == "inspect" and len(seen.results.experiment.variants) > 1:
+        return Path(f"{seen.record.run_id}-inspect")
+    return Path(f"{seen.record.run_id}{FORMATS[name].ending}")

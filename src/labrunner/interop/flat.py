@@ -1,0 +1,36 @@
+"""Writes a run as one flat table, a row a trial: CSV or Parquet."""
+
+from pathlib import Path
+from typing import Final
+
+from labrunner.engine.lookup import RunPicture
+from labrunner.query.database import ask
+from labrunner.query.formats import write_csv
+
+SQL: Final = """
+    SELECT trials.*, spent.* EXCLUDE (run_id, trial_id), scores.metrics
+    FROM trials
+    LEFT JOIN (
+        SELECT run_id, trial_id, min(started_at) AS started_at, max(ended_at) AS ended_at,
+            sum(time_s) AS time_s, sum(agent_s) AS agent_s, sum(tokens) AS tokens,
+            sum(cost_usd) AS cost_usd, sum(cpu_s) AS cpu_s,
+            max_by(message, attempt) AS message
+        FROM timings GROUP BY run_id, trial_id
+    ) AS spent USING (run_id, trial_id)
+    LEFT JOIN scores USING (run_id, trial_id)
+    ORDER BY trials.run_id, trials.schedule_idx
+"""
+
+
+def write_table(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+    """Write CSV."""
+    with ask([seen.paths], SQL) as answer, target.open("w", encoding="utf-8", newline="") as stream:
+        write_csv(answer, stream)
+    return (target,)
+
+
+def write_parquet(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+    """Write Parquet."""
+    with ask([seen.paths], SQL) as answer:
+        answer.write_parquet(target)
+    return (target,)

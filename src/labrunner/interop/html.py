@@ -1,0 +1,217 @@
+"""Writes a run as one self-contained web page: summary, charts, warnings, and a sortable table of trials.
+
+Rules: nothing is fetched from elsewhere, and the page's own policy forbids it; what a sandbox or an author
+wrote is text, never markup: it is escaped, or handed to the script as data that only becomes text.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from labrunner.analysis.cautions import ONLY_AT_THE_END
+from labrunner.analysis.comparison import Comparison
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.report import Report
+from labrunner.analysis.summary import read_report
+from labrunner.engine.lookup import RunPicture
+from labrunner.interop.cases import Case, iter_cases
+from labrunner.interop.markdown import number, write_p
+from labrunner.interop.svg import Mark, draw_marks
+
+_COLUMNS: Final = (
+    "variant", "task", "repl", "ending", "metric", "value", "cause", "reason", "ended by", "flags",
+    "attempts", "time (s)", "tokens", "cost (USD)", "trial", "message",
+)  # fmt: skip
+LONGEST_MESSAGE: Final = 500
+
+
+def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+    """Write the page."""
+    with target.open("w", encoding="utf-8") as stream:
+        stream.writelines(render(seen))
+    return (target,)
+
+
+def render(seen: RunPicture) -> Iterator[str]:
+    """The page, piece by piece."""
+    report = read_report(seen.summary)
+    style, script = _asset("style.css"), _asset("script.js")
+    yield from _head(seen.record.name, style, script)
+    yield from _intro(seen)
+    yield from _summary(report)
+    yield from _differences(report.comparisons)
+    yield from _notes(report, is_over=seen.state != "started")
+    yield from _trials(seen, script)
+    yield "</body></html>\n"
+
+
+def _head(title: str, style: str, script: str) -> Iterator[str]:
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
+    yield "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n"
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+    yield f"<title>{escape(title)}</title>\n<style>{style}</style></head><body>\n"
+
+
+def _intro(seen: RunPicture) -> Iterator[str]:
+    totals = seen.summary.totals
+    yield f"<h1>{escape(seen.record.name)}</h1>\n"
+    yield (
+        f"<p>Run <code>{escape(seen.record.run_id)}</code>, {escape(seen.state)}: "
+        f"{totals.trials:,} of {seen.record.planned:,} trials.<br>"
+    )
+    digest = f"Digest <code>{escape(seen.status.chain)}</code>. " if seen.status.chain else ""
+    yield f"{digest}Experiment <code>{escape(seen.record.digests.experiment)}</code>.</p>\n"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    columns = ("variant", "planned", "graded", "pass", "fail", "errors", "retried", "mean", "95% interval",
+               "lower", "upper", "coverage")  # fmt: skip
+    yield "<h2>Variants</h2>\n"
+    yield _table(columns, [_row(each) for each in report.figures])
+    marks = [_mark(each) for each in report.figures if each.observed is not None]
+    if marks and len({each.measure for each in report.figures if each.graded}) == 1:
+        yield draw_marks(marks, within=(0.0, 1.0))
+    rows = [
+        (each.variant_id, str(one.k), number(one.any_passes.value), number(one.all_pass.value))
+        for each in report.figures
+        for one in each.repeated
+    ]
+    if rows:
+        yield "<h2>Repeated success</h2>\n" + _table(("variant", "k", "pass@k", "pass^k"), rows)
+    spent = [
+        (
+            each.variant_id,
+            name,
+            str(one.trials),
+            *map(number, (one.median, one.p95, one.total, one.discarded)),
+        )
+        for each in report.figures
+        for name, one in each.expense.items()
+    ]
+    if spent:
+        heads = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
+        yield "<h2>Cost and time</h2>\n" + _table(heads, spent)
+
+
+def _row(figures: Figures) -> tuple[str, ...]:
+    interval = figures.interval
+    counts = (
+        figures.planned,
+        figures.graded,
+        figures.passed,
+        figures.failed,
+        figures.errors,
+        figures.retried,
+    )
+    return (
+        figures.variant_id,
+        *(f"{count:,}" for count in counts),
+        number(figures.observed),
+        f"{number(interval.low)} to {number(interval.high)} ({interval.method})" if interval else "undefined",
+        number(figures.lower),
+        number(figures.upper),
+        "-" if figures.coverage is None else f"{100 * figures.coverage:.1f}%",
+    )
+
+
+def _mark(figures: Figures) -> Mark:
+    interval = figures.interval
+    return Mark(
+        label=figures.variant_id,
+        value=figures.observed or 0.0,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    known = [each for each in comparisons if each.difference is not None]
+    if not known:
+        return
+    columns = ("", "difference", "95% interval", "p", "better", "alike", "worse", "detectable", "conclusion")
+    rows = [
+        (
+            f"{each.other} - {each.baseline}",
+            f"{each.difference:+.3f}",
+            f"{number(each.interval.low)} to {number(each.interval.high)}" if each.interval else "undefined",
+            write_p(each.p_adjusted),
+            str(each.wins),
+            str(each.ties),
+            str(each.losses),
+            number(each.detectable),
+            each.conclusion,
+        )
+        for each in known
+    ]
+    yield "<h2>Differences</h2>\n" + _table(columns, rows)
+    marks = [
+        Mark(
+            label=f"{each.other} - {each.baseline}",
+            value=each.difference or 0.0,
+            low=each.interval.low if each.interval else None,
+            high=each.interval.high if each.interval else None,
+        )
+        for each in known
+    ]
+    yield draw_marks(marks, zero=True)
+
+
+def _notes(report: Report, *, is_over: bool) -> Iterator[str]:
+    if report.retry_shift is not None:
+        yield f"<h2>Retries</h2>\n<p>{escape(report.retry_shift.verdict)}.<br>"
+        yield f"<span class='dim'>{escape(report.retry_shift.caution)}.</span></p>\n"
+    warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
+    if warnings:
+        listed = "".join(f"<li>{escape(str(warning))}</li>" for warning in warnings)
+        yield f"<h2>Warnings</h2>\n<ul class='warnings'>{listed}</ul>\n"
+
+
+def _trials(seen: RunPicture, script: str) -> Iterator[str]:
+    yield "<h2>Trials</h2>\n<div class='controls'>"
+    yield "<input id='filter' type='search' placeholder='filter: words' aria-label='filter'>"
+    yield "<span id='note' class='dim'></span>"
+    yield "<button id='more' type='button' hidden>show more</button></div>\n"
+    heads = "".join(f"<th tabindex='0'>{escape(name)}</th>" for name in _COLUMNS)
+    yield f"<table id='trials'><thead><tr>{heads}</tr></thead><tbody></tbody></table>\n"
+    yield "<noscript>The table of trials needs scripts; everything else does not.</noscript>\n"
+    yield f'<script type="application/json" id="data">{{"columns":{_data(_COLUMNS)},"rows":['
+    separator = ""
+    for case in iter_cases(seen):
+        yield separator + _data(_values(case))
+        separator = ",\n"
+    yield f"]}}</script>\n<script>{script}</script>\n"
+
+
+def _values(case: Case) -> tuple[object, ...]:
+    return (
+        case.variant_id, case.task_id, case.repl_idx, case.ending, case.metric, case.value, case.cause,
+        case.reason, case.ended_by, ", ".join(case.flags) or None, case.attempts, case.time_s, case.tokens,
+        case.cost_usd, case.trial_id, case.message and case.message[:LONGEST_MESSAGE],
+    )  # fmt: skip
+
+
+def _data(value: object) -> str:
+    """JSON that can't end the script element that it stands in."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>\n"
+
+
+def _asset(name: str) -> str:
+    return (resources.files("labrunner.interop") / "page" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """What the page's policy calls a piece of style or script that it trusts."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

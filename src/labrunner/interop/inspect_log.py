@@ -1,0 +1,193 @@
+"""Writes a run as `.eval` logs, one a variant, that `inspect_ai` reads and `inspect view` shows.
+
+A log holds one task and one model, so each variant has its own. A task of ours is a sample, a replication an
+epoch, a failed attempt before the last one an error retry; owed trials are not in the log. What has no
+place of its own there stands in a sample's metadata.
+"""
+
+import zipfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from labrunner import __version__
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.summary import read_report
+from labrunner.engine.lookup import RunPicture
+from labrunner.experiment.model import Order, Variant
+from labrunner.interop.inspect_sample import SampleWriter, make_error, model_name, reduce_scores, to_utc
+from labrunner.records.run import StatusRecord
+from labrunner.store.reading import iter_finished
+
+VERSION: Final = 2
+_STATUSES: Final = {"crashed": "started"}
+
+Plain = dict[str, Any]  # JSON, as that format has it
+
+
+def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+    """Write the logs: a file for one variant, else a folder with a file each."""
+    variants = seen.results.experiment.variants
+    if len(variants) == 1:
+        names = [target]
+    else:
+        target.mkdir(parents=True, exist_ok=True)
+        names = [target / f"{seen.record.run_id}_{_safe(variant.id)}.eval" for variant in variants]
+    figures = {each.variant_id: each for each in read_report(seen.summary).figures}
+    with ExitStack() as stack:
+        logs = {
+            variant.id: stack.enter_context(_Log(path, seen, variant, figures[variant.id]))
+            for variant, path in zip(variants, names, strict=True)
+        }
+        for rows in iter_finished(seen.paths):
+            logs[rows.trial.ids.variant_id].samples.add(rows)
+    return tuple(names)
+
+
+class _Log:
+    """One variant's log while it is written."""
+
+    def __init__(self, path: Path, seen: RunPicture, variant: Variant, figures: Figures) -> None:
+        self._path = path
+        self._seen = seen
+        self._variant = variant
+        self._figures = figures
+
+    def __enter__(self) -> "_Log":
+        self._zip = zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED)
+        self._write("_journal/start.json", {"version": VERSION, "eval": self._spec(), "plan": self._plan()})
+        self.samples = SampleWriter(self._seen, self._variant, self._figures.measure, self._write)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._finish()
+        self._zip.close()
+
+    def _write(self, name: str, value: object) -> None:
+        self._zip.writestr(name, msgspec.json.encode(value))
+
+    def _finish(self) -> None:
+        summaries = self.samples.summaries
+        self._write("_journal/summaries/1.json", summaries)
+        self._write("summaries.json", summaries)
+        self._write("reductions.json", reduce_scores(self._seen, self._variant, self._figures.measure))
+        self._write("header.json", self._header())
+
+    def _header(self) -> Plain:
+        state, status = self._seen.state, self._seen.status
+        header: Plain = {
+            "version": VERSION,
+            "status": _STATUSES.get(state, state),
+            "eval": self._spec(),
+            "plan": self._plan(),
+            "results": self._results(),
+            "stats": self._stats(status),
+            "invalidated": self._figures.invalidated > 0,
+        }
+        if status.error is not None:
+            cause = f"{status.error.cause}: " if status.error.cause else ""
+            header["error"] = make_error(f"{cause}{status.error.message}")
+        return header
+
+    def _spec(self) -> Plain:
+        record, experiment = self._seen.record, self._seen.results.experiment
+        policy, git = experiment.policy, record.provenance.git
+        measure = self._figures.measure
+        spec: Plain = {
+            "eval_id": f"{record.run_id}_{self._variant.id}",
+            "run_id": record.run_id,
+            "created": to_utc(record.created_at),
+            "task": experiment.name,
+            "task_id": f"{record.lineage_id}_{self._variant.id}",
+            "task_version": 0,
+            "task_file": experiment.source or None,
+            "task_display_name": experiment.name,
+            "task_description": experiment.description or None,
+            "task_args": {},
+            "tags": [*record.tags],
+            "dataset": {
+                "name": experiment.name,
+                "samples": len(experiment.tasks),
+                "sample_ids": [task.id for task in experiment.tasks],
+                "shuffled": experiment.order is Order.SHUFFLED,
+            },
+            "sandbox": {"type": self._variant.sandbox.kind, "config": self._variant.sandbox.image},
+            "model": model_name(self._variant),
+            "config": {
+                "epochs": experiment.replications,
+                "epochs_reducer": ["mean"],
+                "fail_on_error": policy.fail_on_error,
+                "continue_on_fail": policy.continue_on_fail,
+                "retry_on_error": policy.retry_on_error,
+                "time_limit": round(self._variant.agent.timeout_s),
+                "log_samples": True,
+            },
+            "packages": {"labrunner": __version__},
+            "metadata": {
+                "variant_id": self._variant.id,
+                "bindings": self._variant.bindings,
+                "experiment_digest": experiment.digest,
+                "variant_digest": self._variant.digest,
+                "run_digest": self._seen.status.chain,
+            },
+            "scorers": [{"name": measure, "metrics": [{"name": "mean"}, {"name": "stderr"}]}],
+        }
+        if git is not None:
+            spec["revision"] = {"type": "git", "origin": "", "commit": git.commit, "dirty": git.dirty}
+        return spec
+
+    def _plan(self) -> Plain:
+        params = {"command": self._variant.agent.command}
+        return {"name": "plan", "steps": [{"solver": "agent", "params": params}], "config": {}}
+
+    def _results(self) -> Plain:
+        figures = self._figures
+        metrics = {
+            name: {"name": name, "value": value}
+            for name, value in _metrics(figures).items()
+            if value is not None
+        }
+        score = {
+            "name": figures.measure,
+            "scorer": figures.measure,
+            "reducer": "mean",
+            "scored_samples": figures.graded,
+            "unscored_samples": figures.errors,
+            "metrics": metrics,
+        }
+        return {
+            "total_samples": figures.planned,
+            "completed_samples": figures.graded,
+            "logged_samples": figures.finished + figures.invalidated,
+            "scores": [score] if figures.graded else [],
+        }
+
+    def _stats(self, status: StatusRecord) -> Plain:
+        model = model_name(self._variant)
+        usage = self.samples.usage
+        return {
+            "started_at": to_utc(status.started_at),
+            "completed_at": to_utc(status.ended_at or status.updated_at),
+            "model_usage": {model: usage} if usage else {},
+            "role_usage": {},
+            "connection_limit_history": [],
+        }
+
+
+def _metrics(figures: Figures) -> Mapping[str, float | None]:
+    error = figures.interval.standard_error if figures.interval else None
+    return {
+        "mean": figures.observed,
+        "stderr": error,
+        "pass_rate": figures.pass_rate,
+        "ci_low": figures.interval.low if figures.interval else None,
+        "ci_high": figures.interval.high if figures.interval else None,
+    }
+
+
+def _safe(text: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-._=" else "-" for letter in text)

@@ -1,0 +1,297 @@
+"""One trial as a sample of an `.eval` log: messages, scores, errors, retries, events."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from labrunner.analysis.measure import PASS
+from labrunner.engine.lookup import RunPicture
+from labrunner.experiment.model import Task, Variant
+from labrunner.records import canonical
+from labrunner.records.completion import AttemptFact, AttemptTiming
+from labrunner.records.rows import SlotRows, TrialRow
+from labrunner.store.events import read_attempt_events
+from labrunner.store.survey import read_invalidations
+
+Plain = dict[str, Any]  # JSON, as that format has it
+Write = Callable[[str, object], None]
+
+LONGEST_INPUT: Final = 5_000
+"""Characters of an input that a summary shows."""
+_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
+_LIMITS: Final = {
+    "timeout": "time",
+    "time": "time",
+    "working_time": "working",
+    "messages": "message",
+    "tokens": "token",
+    "cost": "cost",
+}
+
+
+class SampleWriter:
+    """Writes samples, and keeps of each what the log's summaries need."""
+
+    def __init__(self, seen: RunPicture, variant: Variant, measure: str, write: Write) -> None:
+        """Write with `write`, which takes a member's name and its content."""
+        self.summaries: list[Plain] = []
+        self.usage: Plain = {}
+        self._seen = seen
+        self._model = model_name(variant)
+        self._variant = variant
+        self._measure = measure
+        self._write = write
+        self._tasks = {task.id: task for task in seen.results.experiment.tasks}
+        self._marks = {mark.trial_id: mark for mark in read_invalidations(seen.paths)}
+
+    def add(self, rows: SlotRows) -> None:
+        """Write one finished trial."""
+        sample = self._make(rows)
+        self.summaries.append(_summarise(sample))
+        for name, amount in sample["model_usage"].get(self._model, {}).items():
+            self.usage[name] = self.usage.get(name, 0) + amount
+        self._write(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
+
+    def _make(self, rows: SlotRows) -> Plain:
+        trial, times = rows.trial, rows.timing.attempts
+        task = self._tasks[trial.ids.task_id]
+        events = [self._events(rows, fact.attempt) for fact in trial.attempts]
+        messages, answer = _messages(task, rows, events[-1]), _answer(rows)
+        sample: Plain = {
+            "id": trial.ids.task_id,
+            "epoch": trial.ids.repl_idx + 1,
+            "input": _input(task),
+            "target": _text(task.target) if task.has_target else "",
+            "sandbox": {"type": self._variant.sandbox.kind, "config": task.image},
+            "files": [file.path for file in task.files],
+            "messages": messages,
+            "output": self._output(answer),
+            "scores": self._scores(trial, rows, answer),
+            "metadata": _metadata(rows),
+            "store": {},
+            "events": [*self._opening(task, times[0]), *events[-1], *self._closing(rows, answer)],
+            "model_usage": self._usage(times),
+            "role_usage": {},
+            "started_at": to_utc(times[0].started_at),
+            "completed_at": to_utc(times[-1].ended_at),
+            "total_time": sum(sum(attempt.phases_s.values()) for attempt in times),
+            "working_time": times[-1].phases_s.get("agent", 0.0),
+            "uuid": canonical.digest((trial.ids.run_id, trial.ids.trial_id))[7:29],
+            "error_retries": list(_retries(trial.attempts, times, events)),
+            "attachments": {},
+        }
+        return sample | self._ending(trial, times[-1])
+
+    def _ending(self, trial: TrialRow, last: AttemptTiming) -> Plain:
+        """What only some samples have."""
+        told: Plain = {}
+        if trial.outcome == "failed":
+            told["error"] = _error(trial.attempts[-1], last)
+        if trial.ended_by is not None:
+            told["limit"] = {"type": _LIMITS.get(trial.ended_by, "custom"), "limit": -1.0}
+        mark = self._marks.get(trial.ids.trial_id)
+        if mark is not None:
+            told["invalidation"] = {"timestamp": to_utc(mark.at), "author": mark.who, "reason": mark.reason}
+        return told
+
+    def _output(self, answer: str | None) -> Plain:
+        if answer is None:
+            return {"model": self._model, "choices": [], "completion": ""}
+        message = {"role": "assistant", "content": answer, "source": "generate", "model": self._model}
+        choice = {"message": message, "stop_reason": "stop"}
+        return {"model": self._model, "choices": [choice], "completion": answer}
+
+    def _scores(self, trial: TrialRow, rows: SlotRows, answer: str | None) -> Plain:
+        if trial.outcome == "failed":
+            return {}
+        return {self._measure: _score(self._measure, trial, rows, answer)}
+
+    def _usage(self, attempts: Sequence[AttemptTiming]) -> Plain:
+        tokens = sum(int(attempt.usage.get("tokens", 0)) for attempt in attempts)
+        told = {
+            "input_tokens": sum(int(attempt.usage.get("input_tokens", 0)) for attempt in attempts),
+            "output_tokens": sum(int(attempt.usage.get("output_tokens", 0)) for attempt in attempts),
+            "total_tokens": tokens,
+        }
+        costs = [attempt.usage["cost_usd"] for attempt in attempts if "cost_usd" in attempt.usage]
+        if not tokens and not costs:
+            return {}
+        return {self._model: told | ({"total_cost": sum(costs)} if costs else {})}
+
+    def _events(self, rows: SlotRows, attempt: int) -> list[Plain]:
+        """An attempt's own events, as information in the transcript."""
+        times = next(each for each in rows.timing.attempts if each.attempt == attempt)
+        folder = self._seen.paths.attempt(rows.trial_id, attempt)
+        return [
+            {
+                "event": "info",
+                "timestamp": to_utc(times.started_at),
+                "working_start": 0.0,
+                "source": "agent",
+                "data": canonical.decode_plain(bytes(event)),
+            }
+            for event in read_attempt_events(folder)
+        ]
+
+    def _opening(self, task: Task, first: AttemptTiming) -> list[Plain]:
+        sample = {
+            "id": task.id,
+            "input": _input(task),
+            "target": _text(task.target) if task.has_target else "",
+        }
+        return [
+            {
+                "event": "sample_init",
+                "timestamp": to_utc(first.started_at),
+                "working_start": 0.0,
+                "sample": sample,
+                "state": {},
+            }
+        ]
+
+    def _closing(self, rows: SlotRows, answer: str | None) -> list[Plain]:
+        trial, last = rows.trial, rows.timing.attempts[-1]
+        common = {"timestamp": to_utc(last.ended_at), "working_start": last.phases_s.get("agent", 0.0)}
+        if trial.outcome == "failed":
+            return [common | {"event": "error", "error": _error(trial.attempts[-1], last)}]
+        score = _score(self._measure, trial, rows, answer)
+        return [common | {"event": "score", "score": score, "scorer": self._measure}]
+
+
+def make_error(message: str, traceback: str | None = None) -> Plain:
+    """An error as that format has it."""
+    return {"message": message, "traceback": traceback or "", "traceback_ansi": traceback or ""}
+
+
+def model_name(variant: Variant) -> str:
+    """What stands where that format names a model: the variant's binding `model`, else the variant."""
+    model = variant.bindings.get("model")
+    return model if isinstance(model, str) and model else f"labrunner/{variant.id}"
+
+
+def reduce_scores(seen: RunPicture, variant: Variant, measure: str) -> list[Plain]:
+    """Each task's mean over its epochs."""
+    tally = seen.results.tally.variants.get(variant.id)
+    cells = tally.cells if tally else {}
+    samples = [
+        {
+            "value": cell.passed / cell.graded if measure == PASS else cell.total / cell.graded,
+            "sample_id": task_id,
+        }
+        for task_id, cell in cells.items()
+        if cell.graded
+    ]
+    return [{"scorer": measure, "reducer": "mean", "samples": samples}] if samples else []
+
+
+def to_utc(stamp: str) -> str:
+    """A time as that format writes it; the beginning of 1970 where ours is none."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        moment = datetime.fromtimestamp(0, UTC)
+    return moment.astimezone(UTC).isoformat()
+
+
+def _summarise(sample: Plain) -> Plain:
+    """The thin copy of a sample that lists show."""
+    kept = ("id", "epoch", "target", "scores", "model_usage", "role_usage", "started_at", "completed_at")
+    thin = {name: sample[name] for name in (*kept, "total_time", "working_time", "uuid")}
+    told = thin | {
+        "input": sample["input"][:LONGEST_INPUT],
+        "metadata": {},
+        "retries": len(sample["error_retries"]),
+        "completed": True,
+        "message_count": len(sample["messages"]),
+    }
+    if "error" in sample:
+        told["error"] = sample["error"]["message"]
+    if "limit" in sample:
+        told["limit"] = sample["limit"]["type"]
+    return told
+
+
+def _score(measure: str, trial: TrialRow, rows: SlotRows, answer: str | None) -> Plain:
+    value = float(trial.verdict == "pass") if measure == PASS else trial.primary_metric_value
+    score = rows.scores[0] if rows.scores else None
+    return {
+        "value": value,
+        "answer": answer,
+        "explanation": f"verdict: {trial.verdict}",
+        "metadata": {
+            "verdict": trial.verdict,
+            "primary_metric_name": trial.primary_metric_name,
+            "metrics": score.metrics if score else {},
+            "evaluator": score.evaluator.name if score else None,
+        },
+    }
+
+
+def _metadata(rows: SlotRows) -> Plain:
+    trial = rows.trial
+    return {
+        "trial_id": trial.ids.trial_id,
+        "variant_id": trial.ids.variant_id,
+        "schedule_idx": trial.schedule_idx,
+        "attempts": len(trial.attempts),
+        "verdict": trial.verdict,
+        "cause": trial.cause,
+        "reason": trial.reason,
+        "ended_by": trial.ended_by,
+        "flags": trial.flags,
+        "barrier": trial.barrier,
+        "task_digest": trial.task_digest,
+        "phases_s": rows.timing.attempts[-1].phases_s,
+        "usage": rows.timing.attempts[-1].usage,
+    }
+
+
+def _messages(task: Task, rows: SlotRows, events: Sequence[Plain]) -> list[Plain]:
+    """The conversation: messages among the agent's events, else the input and what was predicted."""
+    told = [message for event in events for message in _find_message(event["data"])]
+    if told:
+        return told
+    answer = _answer(rows)
+    asked: Plain = {"role": "user", "content": _input(task), "source": "input"}
+    return (
+        [asked] if answer is None else [asked, {"role": "assistant", "content": answer, "source": "generate"}]
+    )
+
+
+def _find_message(event: object) -> Iterator[Plain]:
+    """A message in an event: `{"role": …, "content": …}`, or the same under `message`."""
+    match event:
+        case {"role": str() as role, "content": str() as content, **rest} if role in _ROLES:
+            call = rest.get("tool_call_id")
+            yield {"role": role, "content": content} | (
+                {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
+            )
+        case {"message": dict() as message}:
+            yield from _find_message(message)
+        case _:
+            return
+
+
+def _retries(
+    facts: Sequence[AttemptFact], times: Sequence[AttemptTiming], events: Sequence[list[Plain]]
+) -> Iterator[Plain]:
+    for fact, time, told in list(zip(facts, times, events, strict=True))[:-1]:
+        yield _error(fact, time) | {"events": told}
+
+
+def _error(fact: AttemptFact, time: AttemptTiming) -> Plain:
+    told = f"{fact.cause} ({fact.reason}): {time.message or ''}".rstrip(": ")
+    return make_error(told, time.traceback)
+
+
+def _answer(rows: SlotRows) -> str | None:
+    return _text(rows.predictions[0].prediction.value) if rows.predictions else None
+
+
+def _input(task: Task) -> str:
+    return task.prompt if task.prompt is not None else _text(task.input)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
