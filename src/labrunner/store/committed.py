@@ -110,6 +110,8 @@ def _check_timing(
 ) -> TimingRow | None:
     text, number = timings.readline(), line.schedule_idx + 1
     findings.validate(paths.timings, "trial_timing_v1", text, line=number)
+    if text and not text.endswith(b"\n"):
+        findings.report(paths.timings, "the line lacks its end", line=number)
     timing = _decode(text, TimingRow)
     if timing and timing.schedule_idx != line.schedule_idx:
         what = f"a row of slot {timing.schedule_idx}, where slot {line.schedule_idx} should be"
