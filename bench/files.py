@@ -89,9 +89,8 @@ def lay_out(root: Path, number: int) -> None:
     """Make the folders of an attempt and what its agent may know."""
     for name in FOLDERS:
         (root / name).mkdir(parents=True)
-    for phase in ("agent", "grader"):
-        for name in ("home", "tmp"):
-            (root / "scratch" / phase / name).mkdir(parents=True)
+    for name in ("agent-home", "agent-tmp", "grader-home", "grader-tmp"):
+        (root / "scratch" / name).mkdir()
     (root / "in" / "task.json").write_text(json.dumps({"id": root.parent.name, "input": {"n": number}}))
     (root / "in" / "bindings.json").write_text("{}\n")
     (root / "in" / "policy.json").write_text(json.dumps({"timeout_ms": 600_000, "limits": {}}))
@@ -101,8 +100,8 @@ def run(root: Path, phase: str, script: str) -> None:
     """Start one command and wait for it."""
     env = {
         **ENV,
-        "HOME": str(root / "scratch" / phase / "home"),
-        "TMPDIR": str(root / "scratch" / phase / "tmp"),
+        "HOME": str(root / "scratch" / f"{phase}-home"),
+        "TMPDIR": str(root / "scratch" / f"{phase}-tmp"),
         "AGENTLAB_BENCHMARK_SCORE_PATH": str(root / "out" / "benchmark_score.json"),
     }
     logs = root / "logs"

@@ -12,7 +12,7 @@ from labrunner.records.completion import (
     Graded,
     PhaseFact,
 )
-from labrunner.sandbox.door import Check
+from labrunner.sandbox.door import Check, Survivor
 from labrunner.trial.assignment import Assignment, Notes
 
 _FILE: Final = digest("a file")
@@ -60,8 +60,16 @@ class IdleExecutor:
         """Nothing to prove."""
         return ()
 
-    async def carry_out(self, assignment: Assignment, notes: Notes) -> Completion:
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        """Nothing goes on."""
+        del assignment
+        return False
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
         """Complete at once, after the notes that every attempt makes on its way."""
+        del survivor
         await notes.barrier_held(assignment.token, b"{}")
         await notes.grader_starting(assignment.token)
         return complete(assignment)
@@ -69,3 +77,15 @@ class IdleExecutor:
     async def release(self, assignment: Assignment, drop: Leavings) -> None:
         """Nothing was left."""
         del assignment, drop
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Nobody."""
+        return ()
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Nothing is there."""
+        del keep
+        return 0
+
+    async def close(self) -> None:
+        """Nothing is open."""
