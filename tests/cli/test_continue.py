@@ -1,9 +1,11 @@
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import LAB, environment, lab, write_experiment
+from labrunner.store.buffer import read_live
+from tests.cli.calling import GRADER, LAB, environment, lab, write_experiment
 from tests.cli.test_run import AGENT_SHOUTS, KINDS, wait_for
 from tests.engine.running import committed_bytes
 
@@ -116,3 +118,36 @@ if not pathlib.Path(os.environ["GO"]).exists():
         "2.cut-1",
     ]
     assert trial["timing"]["cut_off"] == ["2.cut-1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("repeatable", "starts"), [("true", 1), ("false", 2)])
+def test_an_agent_that_had_ended_is_not_run_twice_where_its_grader_may_repeat(
+    tmp_path: Path, kind: str, repeatable: str, starts: int
+) -> None:
+    agent = 'import os, pathlib\nprint("started")\n' + AGENT_SHOUTS
+    grader = 'import os, time\nif not os.path.exists(os.environ["GO"]):\n    time.sleep(600)\n'
+    folder = write_experiment(tmp_path, sandbox=kind, agent=agent, tasks=1)
+    shared = Path("/usr/local/share") if kind == "bubblewrap" else tmp_path
+    go = shared / f"lab-go-{os.getpid()}-{repeatable}"
+    (folder / "grader" / "grade.py").write_text(grader + GRADER)
+    words = ("--set", f"grader.repeatable={repeatable}", "--set", f"grader.env={{GO: {go}}}")
+    process = subprocess.Popen(
+        [LAB, "run", "--run-id", "x", *words], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+    )
+    buffer = tmp_path / ".lab/runs/x/buffer.sqlite"
+    wait_for(lambda: buffer.exists() and [note.state for note in read_live(buffer)[0]] == ["grading"])
+    process.kill()
+    process.wait()
+    try:
+        go.touch()
+        going_on = lab("continue", cwd=tmp_path)
+    finally:
+        go.unlink(missing_ok=True)
+
+    assert going_on.code == 0, going_on.err
+    folders = sorted(path.name for path in next(tmp_path.glob(".lab/runs/x/trials/*")).iterdir())
+    assert len(folders) == starts
+    trial = lab("show", "x", "0", "--json", cwd=tmp_path).json()
+    assert trial["timing"]["attempts"][0].get("adopted", False) is (starts == 1)
+    assert trial["trial"]["outcome"] == "graded"

@@ -2,31 +2,49 @@
 
 import sys
 
+from labrunner.analysis.power import PowerGrid, estimate_pilots, make_grid
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.console import make_console
 from labrunner.display.plan import show_plan
+from labrunner.display.power import show_power
+from labrunner.engine.results import read_results
 from labrunner.engine.run import concurrency_of
 from labrunner.errors import ExitCode
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records import canonical
+from labrunner.store.listing import find_run
 
 
 def plan(call: Call) -> int:
     """Show what each target would run."""
     for experiment in call.experiments():
+        grids = _estimate_power(experiment, call)
         if call.as_json:
-            _print_json(experiment)
-        else:
-            make_console().print(
-                show_plan(experiment, concurrency=concurrency_of(experiment, len(Schedule.of(experiment))))
-            )
+            _print_json(experiment, grids)
+            continue
+        console = make_console()
+        console.print(
+            show_plan(experiment, concurrency=concurrency_of(experiment, len(Schedule.of(experiment))))
+        )
+        if grids is not None:
+            console.print(show_power(grids))
     return int(ExitCode.SUCCESS)
 
 
-def _print_json(experiment: Experiment) -> None:
+def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...] | None:
+    """What this plan would show, going by a pilot run; None when nobody named one."""
+    if call.power is None:
+        return None
+    pilots = estimate_pilots(read_results(find_run(call.log_dir, call.power)).arms())
+    tasks, replications = len(experiment.tasks), experiment.replications
+    return tuple(make_grid(pilot, tasks=tasks, replications=replications) for pilot in pilots)
+
+
+def _print_json(experiment: Experiment, grids: tuple[PowerGrid, ...] | None) -> None:
     told = {
+        **({} if grids is None else {"power": grids}),
         "experiment": codec.to_record(experiment),
         "tasks": [canonical.decode_plain(line) for line in codec.task_lines(experiment)],
         "schedule": [canonical.decode_plain(line) for line in Schedule.of(experiment).lines(experiment)],
@@ -34,4 +52,6 @@ def _print_json(experiment: Experiment) -> None:
     sys.stdout.write(canonical.encode_line(told).decode())
 
 
-app = make_target_app(plan, "Show exactly what would run: the resolved experiment, its schedule and digest.")
+app = make_target_app(
+    plan, "Show exactly what would run: the resolved experiment, its schedule and digest.", own=("--power",)
+)

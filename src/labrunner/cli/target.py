@@ -74,8 +74,11 @@ _RunId = Annotated[str | None, typer.Option(help="the new run's id, instead of a
 _Grace = Annotated[
     float | None, typer.Option(min=0, help="seconds for trials in flight when stopped (30; 5 under CI)")
 ]
-_KeepSandbox = Annotated[
+_KeepWorkspace = Annotated[
     str | None, typer.Option("--keep-workspace", help="failed, always or never: which workspaces are kept")
+]
+_KeepFailed = Annotated[
+    str | None, typer.Option("--keep-sandbox", help="`failed`: leave containers of trials that did not pass")
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="only show the plan (= `lab plan`)")]
 
@@ -92,9 +95,11 @@ class Call:
     env_file: Path | None
     as_json: bool
     dry_run: bool
+    keep_sandbox: bool
     reuse: Path | None
     attempts: int | None
     wait_s: float | None
+    power: str | None
 
     def options(self, on_checks: Callable[[tuple[Check, ...]], None] | None = None) -> RunOptions:
         """How runs are carried out."""
@@ -105,6 +110,7 @@ class Call:
             grace_s=self.grace_s,
             env_file=self.env_file,
             overrides=msgspec.to_builtins(self.overrides),
+            keep_sandbox=self.keep_sandbox,
             on_checks=on_checks,
         )
 
@@ -147,7 +153,8 @@ def make_target_app(
         run_id: _RunId = None,
         log_dir: LogDir = DEFAULT_RUNS,
         grace: _Grace = None,
-        keep_workspace: _KeepSandbox = None,
+        keep_workspace: _KeepWorkspace = None,
+        keep_sandbox: _KeepFailed = None,
         reuse: Annotated[
             Path | None, option("--reuse", "take over good results of the runs in this directory")
         ] = None,
@@ -157,11 +164,20 @@ def make_target_app(
         retry_wait: Annotated[
             float | None, option("--retry-wait", "seconds before it is tried again (30); doubles each time")
         ] = None,
+        power: Annotated[
+            str | None, option("--power", "a pilot run: also show which difference this plan would detect")
+        ] = None,
         dry_run: _DryRun = False,
         as_json: Json = False,
     ) -> None:
         _refuse_foreign(
-            own, {"--reuse": reuse, "--retry-attempts": retry_attempts, "--retry-wait": retry_wait}
+            own,
+            {
+                "--reuse": reuse,
+                "--retry-attempts": retry_attempts,
+                "--retry-wait": retry_wait,
+                "--power": power,
+            },
         )
         overrides = Overrides(
             sets=pairs(sets, "--set"),
@@ -187,9 +203,11 @@ def make_target_app(
             env_file=env_file,
             as_json=as_json,
             dry_run=dry_run,
+            keep_sandbox=_is_failed(keep_sandbox),
             reuse=reuse,
             attempts=retry_attempts,
             wait_s=retry_wait,
+            power=power,
         )
         raise typer.Exit(act(call))
 
@@ -200,3 +218,9 @@ def _refuse_foreign(own: tuple[str, ...], given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None and name not in own:
             raise InputError(name, "is not an option of this command")
+
+
+def _is_failed(keep_sandbox: str | None) -> bool:
+    if keep_sandbox not in {None, "failed", "never"}:
+        raise InputError("--keep-sandbox", f"expected failed or never, found {keep_sandbox!r}")
+    return keep_sandbox == "failed"

@@ -36,6 +36,10 @@ UNSETTLED_MARGIN: Final = 512
 """How many trials may wait for their commit beyond those that run."""
 
 
+SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
+"""What goes of an attempt that was not the last: its files stay as evidence."""
+
+
 @dataclass(slots=True)
 class Tallies:
     """Counts of a run under way, for displays and for the threshold."""
@@ -76,6 +80,10 @@ class Job:
     """Failed attempts of trials under way, from earlier sittings."""
     find_cut_offs: Callable[[str], tuple[str, ...]] = field(default=_none_cut_off)
     """Folders of a trial's attempts that were cut off or that an outage ended."""
+    adopted: tuple[Work, ...] = ()
+    """Attempts of an earlier sitting that are taken up, before anything new starts."""
+    keep_sandbox: bool = False
+    """Whether sandboxes of trials that did not pass are left for a look."""
 
 
 class Coordinator:
@@ -88,7 +96,14 @@ class Coordinator:
         self._writer = writer
         self.tallies = tallies
         self._publisher = Publisher(experiment=job.experiment, run_id=job.run_id)
-        self._queue = WorkQueue(job.schedule, job.is_done, first=writer.next_idx, histories=job.histories)
+        taken_up = {work.slot.schedule_idx for work in job.adopted}
+        self._queue = WorkQueue(
+            job.schedule,
+            lambda idx: idx in taken_up or job.is_done(idx),
+            first=writer.next_idx,
+            histories=job.histories,
+        )
+        self._outliving: set[str] = set()
         policy = job.experiment.policy
         self._gate = Gate(
             Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb
@@ -101,6 +116,8 @@ class Coordinator:
         """Carry out everything owed, or stop when asked to; everything finished is durable on return."""
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(self._wake_on_stop())
+            for work in self._job.adopted:
+                self._start(group, work)
             await self._dispatch(group)
             await self._drain()
             await self._settle_held()
@@ -171,16 +188,25 @@ class Coordinator:
     async def _settle(self, work: Work) -> None:
         """Carry out one attempt and bring its slot to its end, or back into the queue."""
         assignment = self._assign(work)
+        if self._executor.outlives_runner(assignment):
+            self._outliving.add(assignment.token)
+        try:
+            if work.survivor is None:
+                await self._note_dispatch(assignment)
+            completion = await self._executor.carry_out(assignment, self, work.survivor)
+            self._landed(asyncio.current_task())
+        finally:
+            self._outliving.discard(assignment.token)
+        await self._follow(work, assignment, completion)
+
+    async def _note_dispatch(self, assignment: Assignment) -> None:
         await self._writer.note_dispatch(
             assignment.token,
             assignment.slot.schedule_idx,
             assignment.trial_id,
             assignment.attempt,
-            durable=False,
+            durable=assignment.token in self._outliving,
         )
-        completion = await self._executor.carry_out(assignment, self)
-        self._landed(asyncio.current_task())
-        await self._follow(work, assignment, completion)
 
     async def _follow(self, work: Work, assignment: Assignment, completion: Completion) -> None:
         match completion.end:
@@ -209,7 +235,9 @@ class Coordinator:
 
     async def _rule(self, ruling: Ruling[Pending]) -> None:
         for pending in ruling.owe:
-            self._queue.put_back(pending.work, ready_at=time.monotonic())
+            afresh = Work(slot=pending.work.slot, history=pending.work.history)
+            self._queue.put_back(afresh, ready_at=time.monotonic())
+            await self._executor.release(pending.assignment, SANDBOX_ONLY)
         for pending in ruling.decide:
             await self._decide(pending)
         self._changed.set()
@@ -221,6 +249,7 @@ class Coordinator:
         if retry is not None:
             self.tallies.retries += 1
             await self._writer.note_failed(pending.assignment.token, msgspec.json.encode(pending.completion))
+            await self._executor.release(pending.assignment, SANDBOX_ONLY)
             again = Work(slot=pending.work.slot, history=attempts)
             self._queue.put_back(again, ready_at=time.monotonic() + retry.wait_s)
             return
@@ -284,15 +313,18 @@ class Coordinator:
 
     async def _release(self, assignment: Assignment, rows: SlotRows) -> None:
         keep, is_good = self._job.experiment.policy.keep, rows.trial.verdict == "pass"
-        drop = Leavings(workspace=_drops(keep.workspace, is_good), logs=_drops(keep.logs, is_good))
-        if drop.workspace or drop.logs:
-            await self._executor.release(assignment, drop)
+        drop = Leavings(
+            workspace=_drops(keep.workspace, is_good),
+            logs=_drops(keep.logs, is_good),
+            sandbox=is_good or not self._job.keep_sandbox,
+        )
+        await self._executor.release(assignment, drop)
 
     def _assign(self, work: Work) -> Assignment:
         experiment, slot = self._job.experiment, work.slot
         variant, task = experiment.variants[slot.variant_idx], experiment.tasks[slot.task_idx]
         return Assignment(
-            token=make_token(),
+            token=work.token or make_token(),
             slot=slot,
             trial_id=make_trial_id(variant.id, task.id, slot.repl_idx),
             attempt=work.attempt,
@@ -318,11 +350,11 @@ class Coordinator:
 
     async def barrier_held(self, token: str, payload: bytes) -> None:
         """Note that an agent has ended: its slot can be graded without running it again."""
-        await self._writer.note_barrier(token, payload, durable=False)
+        await self._writer.note_barrier(token, payload, durable=token in self._outliving)
 
     async def grader_starting(self, token: str) -> None:
         """Note that a workspace may have been seen by a grader."""
-        await self._writer.note_grader_started(token, durable=False)
+        await self._writer.note_grader_started(token, durable=token in self._outliving)
 
 
 def _drops(keep: Keep, is_good: bool) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records.completion import Completion, Failed
+from labrunner.sandbox.door import Survivor
 from labrunner.trial.assignment import Assignment
 
 
@@ -15,10 +16,13 @@ class Work:
 
     slot: Slot
     history: tuple[Completion, ...] = ()
+    token: str | None = None
+    """Of an attempt that an earlier sitting began and this one takes up."""
+    survivor: Survivor | None = None
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt to come."""
+        """The number of the attempt to come, or to be taken up."""
         return self.history[-1].attempt + 1 if self.history else 1
 
 

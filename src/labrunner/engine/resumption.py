@@ -1,20 +1,39 @@
 """What a run that was cut short still knows about its trials under way, and what is made of each. Pure.
 
 A failed attempt of a trial that was to be tried again stays part of its history. An attempt that was under
-way is taken up where its sandbox lives on; else it is cut off: its files stay as evidence, its number is
-used again, its slot is owed.
+way is taken up where that needs no agent to run twice: its sandbox lives on, or its agent had ended and no
+grader had started. Else it is cut off: its files stay as evidence, its number is used again, its slot is
+owed; no error, no retry spent.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from labrunner.records.completion import Completion
+from labrunner.records.completion import Completion, PhaseFact
+from labrunner.sandbox.door import PhaseEnd, Survivor
 from labrunner.store.attempts import AttemptNote
 
-_decoder = msgspec.json.Decoder(Completion)
+_completions = msgspec.json.Decoder(Completion)
+
+
+class BarrierNote(msgspec.Struct):
+    """What was noted when an agent had ended."""
+
+    agent: PhaseFact
+
+
+_barriers = msgspec.json.Decoder(BarrierNote)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """An attempt that is taken up again."""
+
+    note: AttemptNote
+    survivor: Survivor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,21 +42,67 @@ class Resumption:
 
     histories: Mapping[int, tuple[Completion, ...]]
     """Failed attempts by slot, in order."""
+    adoptions: tuple[Adoption, ...]
     cut_off: tuple[AttemptNote, ...]
     """Attempts that nobody can take up again."""
 
 
-NOTHING = Resumption(histories={}, cut_off=())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known about one slot's kind of sandbox and grader."""
+
+    outlives_runner: bool
+    repeatable_grader: bool
 
 
-def plan_resumption(failed: Iterable[AttemptNote], in_flight: Iterable[AttemptNote]) -> Resumption:
+def plan_resumption(
+    failed: Iterable[AttemptNote],
+    in_flight: Iterable[AttemptNote],
+    survivors: Iterable[Survivor],
+    look: Callable[[AttemptNote], Situation],
+) -> Resumption:
     """Decide what becomes of each attempt that the last sitting left."""
+    by_token = {survivor.token: survivor for survivor in survivors}
+    adoptions: list[Adoption] = []
+    cut_off: list[AttemptNote] = []
+    for note in in_flight:
+        survivor = _take_up(note, by_token.get(note.token), look(note))
+        if survivor is None:
+            cut_off.append(note)
+        else:
+            adoptions.append(Adoption(note=note, survivor=survivor))
+    return Resumption(histories=_histories(failed), adoptions=tuple(adoptions), cut_off=tuple(cut_off))
+
+
+def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation) -> Survivor | None:
+    if survivor is not None:
+        return survivor if survivor.is_adoptable(repeatable_grader=situation.repeatable_grader) else None
+    if situation.outlives_runner or note.barrier is None:
+        return None
+    if note.grader_started and not situation.repeatable_grader:
+        return None
+    fact = _barriers.decode(note.barrier).agent
+    return Survivor(
+        token=note.token,
+        trial_id=note.trial_id,
+        attempt=note.attempt,
+        phase="barrier",
+        is_alive=False,
+        ended=PhaseEnd(
+            exit_status=fact.exit_status,
+            timed_out=fact.timed_out,
+            oom_killed=fact.oom_killed,
+            over_disk=fact.over_disk,
+        ),
+    )
+
+
+def _histories(failed: Iterable[AttemptNote]) -> Mapping[int, tuple[Completion, ...]]:
     histories: dict[int, list[Completion]] = defaultdict(list)
     for note in failed:
         if note.barrier is not None:
-            histories[note.schedule_idx].append(_decoder.decode(note.barrier))
-    ordered = {
+            histories[note.schedule_idx].append(_completions.decode(note.barrier))
+    return {
         idx: tuple(sorted(attempts, key=lambda attempt: attempt.attempt))
         for idx, attempts in histories.items()
     }
-    return Resumption(histories=ordered, cut_off=tuple(in_flight))

@@ -18,7 +18,7 @@ from labrunner.engine import provenance
 from labrunner.engine.carryover import CarryOver
 from labrunner.engine.preflight import examine
 from labrunner.engine.reuse import ReusePlan, SlotFinder
-from labrunner.engine.session import Plan, RunEnd, Session, Watch, never
+from labrunner.engine.session import Plan, RunEnd, Session, Watch, never, resume
 from labrunner.engine.stopping import signals_stop
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
@@ -55,6 +55,8 @@ class RunOptions:
     overrides: Mapping[str, object] = field(default_factory=dict)
     """What the command line changed about the experiment's file: kept, so that the file can be read again."""
     make: Callable[[SandboxKind], SandboxMaker] = makers.make
+    keep_sandbox: bool = False
+    """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
 
@@ -100,6 +102,7 @@ def make_plan(
         grace_s=options.grace_s,
         carry_over=CarryOver(reuse, finder, paths, run_id) if reuse else None,
         is_reused=reuse.is_reused if reuse else never,
+        keep_sandbox=options.keep_sandbox,
     )
 
 
@@ -116,7 +119,7 @@ async def sit_down(
     asyncio.get_running_loop().set_default_executor(pool)
     try:
         async with open_writer(paths) as writer:
-            session = Session(plan, paths, writer, executor)
+            session = Session(plan, paths, writer, executor, await resume(plan, writer, executor))
             if begin is not None:
                 begin(session)
             with signals_stop(session.stop):

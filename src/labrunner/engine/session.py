@@ -12,7 +12,8 @@ from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import CarryOver
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
 from labrunner.engine.gate import free_gb_at
-from labrunner.engine.resumption import plan_resumption
+from labrunner.engine.queue import Work
+from labrunner.engine.resumption import Adoption, Resumption, Situation, plan_resumption
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
@@ -22,10 +23,11 @@ from labrunner.records import canonical
 from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
+from labrunner.store.attempts import AttemptNote
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials
 from labrunner.store.writer import RunWriter
-from labrunner.trial.assignment import BENCHMARK_ADAPTER
+from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 from labrunner.trial.attempt import stamp
 
 STATUS_EVERY_S: Final = 1.0
@@ -50,6 +52,8 @@ class Plan:
     grace_s: float
     carry_over: CarryOver | None = None
     """Results of earlier runs that are taken over beside the trials that run."""
+    keep_sandbox: bool = False
+    """Whether sandboxes of trials that did not pass are left for a look."""
     is_reused: Callable[[int], bool] = never
     """Which slots are taken over, so that nobody runs them."""
 
@@ -82,7 +86,9 @@ Watch = Callable[[Live], Awaitable[None]]
 class Session:
     """Carries a run out and keeps its status and summary fresh."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, writer: RunWriter, executor: Executor) -> None:
+    def __init__(
+        self, plan: Plan, paths: RunPaths, writer: RunWriter, executor: Executor, resumption: Resumption
+    ) -> None:
         """Take an open run; nothing starts before `carry_out`."""
         self._plan = plan
         self._paths = paths
@@ -92,7 +98,7 @@ class Session:
         self.stop = StopRequest()
         self._tallies = Tallies(planned=len(plan.schedule))
         self._recount()
-        self._resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight)
+        self._resumption = resumption
         job = Job(
             experiment=plan.experiment,
             schedule=plan.schedule,
@@ -102,7 +108,9 @@ class Session:
             stop=self.stop,
             on_finished=self._note_finished,
             free_gb=free_gb_at(paths.root),
-            histories=self._resumption.histories,
+            histories=resumption.histories,
+            adopted=tuple(_take_up(adoption, plan, resumption) for adoption in resumption.adoptions),
+            keep_sandbox=plan.keep_sandbox,
             find_cut_offs=lambda trial_id: find_cut_offs(paths.trial(trial_id)),
             is_done=lambda idx: writer.is_finished(idx) or plan.is_reused(idx),
         )
@@ -252,6 +260,45 @@ def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_inte
         planned={variant.id: each for variant in experiment.variants},
         created_at=stamp(datetime.now(UTC)),
         with_intervals=with_intervals,
+    )
+
+
+async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumption:
+    """See what the last sitting left under way; what nobody can take up is removed, its folders stay.
+
+    Raises while a sandbox's engine does not answer: nothing is declared cut off on a guess.
+    """
+    survivors = await executor.survivors() if writer.opening.in_flight else ()
+    situation = _Look(plan, executor)
+    resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight, survivors, situation)
+    if writer.opening.is_crash or writer.opening.in_flight:
+        await executor.reap(frozenset(adoption.note.token for adoption in resumption.adoptions))
+    return resumption
+
+
+class _Look:
+    """Tells what kind of sandbox and grader an attempt had."""
+
+    def __init__(self, plan: Plan, executor: Executor) -> None:
+        self._plan = plan
+        self._executor = executor
+
+    def __call__(self, note: AttemptNote) -> Situation:
+        slot = self._plan.schedule.slot(note.schedule_idx)
+        assignment = Assignment(token=note.token, slot=slot, trial_id=note.trial_id, attempt=note.attempt)
+        return Situation(
+            outlives_runner=self._executor.outlives_runner(assignment),
+            repeatable_grader=self._plan.experiment.tasks[slot.task_idx].grader.repeatable,
+        )
+
+
+def _take_up(adoption: Adoption, plan: Plan, resumption: Resumption) -> Work:
+    idx = adoption.note.schedule_idx
+    return Work(
+        slot=plan.schedule.slot(idx),
+        history=resumption.histories.get(idx, ()),
+        token=adoption.note.token,
+        survivor=adoption.survivor,
     )
 
 

@@ -231,6 +231,8 @@ class Survivor:
     """How often a grader has been started in it."""
     ids: tuple[str, ...] = ()
     """The sandbox's own names for what belongs to it."""
+    ended: PhaseEnd | None = None
+    """How its agent ended, where only the runner's own notes can tell: its folders are all that is left."""
 
     def is_adoptable(self, *, repeatable_grader: bool) -> bool:
         """Whether its attempt can be brought to its end without running the agent again."""

@@ -1,15 +1,21 @@
-"""Sandboxes that end with their runner: there is never anything to adopt, to reap or to remove."""
+"""Sandboxes that end with their runner: all that is ever left of one are its folders.
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+So there is nothing to find, to reap or to remove. An attempt whose agent had ended can still be graded:
+a new sandbox over the same folders stands where the old one stood at its barrier.
+"""
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.door import Sandbox, SandboxSpec, Survivor
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Sandbox, SandboxSpec, Survivor
 from labrunner.sandbox.marks import RunMark
 
 
 class Mortal:
-    """The part of a maker that speaks of what outlives the runner: nothing does."""
+    """The part of a maker that speaks of what outlives the runner: nothing but folders does."""
 
     __slots__ = ()
 
@@ -23,9 +29,20 @@ class Mortal:
         del run
         return ()
 
+    @abstractmethod
+    def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """Make a sandbox: each maker's own."""
+
     def adopt(self, spec: SandboxSpec, survivor: Survivor) -> AbstractAsyncContextManager[Sandbox]:
-        """Never asked for in earnest."""
-        raise SandboxFailed("adopt", f"{survivor.trial_id}: a {spec.plan.kind} sandbox can't be adopted")
+        """Stand at the barrier again, over the folders of an attempt whose agent has ended."""
+        if survivor.ended is None:
+            raise SandboxFailed("adopt", f"{survivor.trial_id}: nobody noted how its agent ended")
+        return self._stand_again(spec, survivor.ended)
+
+    @asynccontextmanager
+    async def _stand_again(self, spec: SandboxSpec, ended: PhaseEnd) -> AsyncIterator[Sandbox]:
+        async with self.open(spec) as sandbox:
+            yield _BehindBarrier(sandbox, ended)
 
     async def reap(self, run: RunMark, keep: frozenset[str]) -> int:
         """Nothing to remove."""
@@ -38,6 +55,37 @@ class Mortal:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BehindBarrier:
+    """A sandbox whose agent ended in an earlier one, over the same folders."""
+
+    sandbox: Sandbox
+    ended: PhaseEnd
+
+    @property
+    def barrier(self) -> str:
+        """The kernel held it when the earlier sandbox ended."""
+        return self.sandbox.barrier
+
+    @property
+    def limits(self) -> Mapping[str, float | int | str | bool | None]:
+        """Those of the sandbox that grades."""
+        return self.sandbox.limits
+
+    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Tell how it ended: it does not run again."""
+        del setup, agent
+        return AgentRun(setup=None, agent=self.ended)
+
+    async def run_grader(self, grader: Phase) -> PhaseEnd:
+        """Grade what it left."""
+        return await self.sandbox.run_grader(grader)
+
+    def fetch(self, path: str) -> AsyncIterator[bytes]:
+        """Whatever the sandbox itself can give."""
+        return self.sandbox.fetch(path)
 
 
 class Unfetchable:
