@@ -14,6 +14,7 @@ import termios
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -33,6 +34,7 @@ from labrunner.sandbox.door import (
     Sandbox,
     SandboxSpec,
 )
+from labrunner.sandbox.exec import ExecCall, ExecEnd, ProcessCalls
 from labrunner.sandbox.limits import CONTROLLER_OF, Enforcement, check_limits, enforce
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
@@ -140,7 +142,7 @@ def open_files(files: tuple[int, ...]) -> Iterator[list[int]]:
             os.close(fd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
 class BubblewrapSandbox(Unfetchable):
     """One attempt's namespaces, one after another."""
 
@@ -160,9 +162,27 @@ class BubblewrapSandbox(Unfetchable):
         """Run the grader over the same workspace, with its files bound."""
         return (await self._run(grader)).end
 
+    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
+        """Run the setup, and take calls from now on."""
+        return await self._calls.begin(setup, agent)
+
+    async def exec(self, call: ExecCall) -> ExecEnd:
+        """Carry out a call in namespaces of its own."""
+        return await self._calls.exec(call)
+
+    async def end_all(self) -> AgentRun:
+        """Nothing is left of a call that has ended."""
+        return await self._calls.end_all()
+
+    @cached_property
+    def _calls(self) -> ProcessCalls:
+        return ProcessCalls(self.spec.folders, self._launch)
+
     async def _run(self, phase: Phase) -> Finished:
+        return await self._launch(phase, await make_room(self.spec.folders, phase.name))
+
+    async def _launch(self, phase: Phase, scratch: Scratch) -> Finished:
         refuse(phase)
-        scratch = await make_room(self.spec.folders, phase.name)
         args = "\0".join((*self.common, *phase_args(self.spec, phase, scratch), "")).encode(
             errors="surrogateescape"
         )
@@ -178,7 +198,7 @@ class BubblewrapSandbox(Unfetchable):
             return finished
         if gate.was_reached() and finished.report.status == 1:
             return replace(finished, end=replace(finished.end, exit_status=127))
-        said = read_tail(self.spec.folders.logs / f"{phase.name}.stderr")
+        said = read_tail(self.spec.folders.logs / f"{phase.stream or phase.name}.stderr")
         if gate.was_reached():
             raise SandboxFailed("killed", f"bwrap was killed from outside during the {phase.name}: {said}")
         raise SandboxFailed("launch", f"making a sandbox for the {phase.name}: {said}")

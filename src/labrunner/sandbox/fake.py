@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labrunner.experiment.model import SandboxPlan
@@ -26,6 +26,7 @@ from labrunner.sandbox.door import (
     Sandbox,
     SandboxSpec,
 )
+from labrunner.sandbox.exec import LONGEST_S, ExecCall, ExecEnd, read_end
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
 
@@ -46,6 +47,7 @@ class FakeSandbox(Unfetchable):
     spec: SandboxSpec
     script: Script
     barrier: str = "none"
+    agent: Phase | None = None
     limits: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
@@ -58,6 +60,26 @@ class FakeSandbox(Unfetchable):
     async def run_grader(self, grader: Phase) -> PhaseEnd:
         """Run the grader."""
         return await self._run(grader)
+
+    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
+        """Run the setup, and take calls from now on."""
+        self.agent = agent
+        return None if setup is None else await self._run(setup)
+
+    async def exec(self, call: ExecCall) -> ExecEnd:
+        """Carry out a call: the script is told its command, and may write to the call's streams."""
+        assert self.agent is not None, "a call came before `begin`"
+        streams = [self.spec.folders.logs / f"exec.{kind}" for kind in ("stdout", "stderr")]
+        for stream in streams:
+            stream.write_bytes(b"")
+        timeout_s = call.timeout_s or LONGEST_S
+        env = {**self.agent.env, **call.env}
+        end = await self._run(replace(self.agent, name="exec", argv=call.argv, env=env, timeout_s=timeout_s))
+        return read_end(end, self.spec.folders.logs, "exec", call.max_output)
+
+    async def end_all(self) -> AgentRun:
+        """Nothing is left."""
+        return AgentRun(setup=None, agent=None)
 
     async def _run(self, phase: Phase) -> PhaseEnd:
         started = time.monotonic()

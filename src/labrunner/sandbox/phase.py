@@ -164,7 +164,7 @@ async def run_in_order(
 def open_streams(phase: Phase, folders: AttemptFolders, opened: list[int]) -> None:
     """Open standard input, output and error, in this order. Output of an earlier try stays before ours."""
     opened.append(os.open(phase.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    for path in _log_files(folders, phase.name):
+    for path in _log_files(folders, phase.stream or phase.name):
         opened.append(os.open(path, _LOG, 0o600))  # noqa: PERF401 - what was opened before a failure is closed
 
 

@@ -7,6 +7,7 @@ phase started and signals nothing else. There is no mount namespace: paths insid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -24,10 +25,11 @@ from labrunner.sandbox.door import (
     Sandbox,
     SandboxSpec,
 )
+from labrunner.sandbox.exec import ExecCall, ExecEnd, ProcessCalls
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
-from labrunner.sandbox.phase import Command, Finished, PhaseRunner, make_room, run_in_order
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_room, run_in_order
 
 KEEPER_PROCESSES = 1
 SMALLEST_DATA_LIMIT_MB = 64
@@ -50,7 +52,7 @@ def enforcement(plan: SandboxPlan) -> Enforcement:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
 class ProcessSandbox(Unfetchable):
     """One attempt's processes."""
 
@@ -67,14 +69,32 @@ class ProcessSandbox(Unfetchable):
         """Run the grader."""
         return (await self._run(grader)).end
 
+    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
+        """Run the setup, and take calls from now on."""
+        return await self._calls.begin(setup, agent)
+
+    async def exec(self, call: ExecCall) -> ExecEnd:
+        """Carry out a call as a session of its own."""
+        return await self._calls.exec(call)
+
+    async def end_all(self) -> AgentRun:
+        """Nothing is left of a call that has ended."""
+        return await self._calls.end_all()
+
+    @cached_property
+    def _calls(self) -> ProcessCalls:
+        return ProcessCalls(self.spec.folders, self._launch)
+
     async def _run(self, phase: Phase) -> Finished:
+        return await self._launch(phase, await make_room(self.spec.folders, phase.name))
+
+    async def _launch(self, phase: Phase, scratch: Scratch) -> Finished:
         if phase.user is not None:
             raise SandboxFailed(
                 "user", "the process sandbox can't start commands as another user; drop `user`"
             )
         if phase.network.mode == "allow":
             raise SandboxFailed("network", "the process sandbox can't keep a list of allowed hosts")
-        scratch = await make_room(self.spec.folders, phase.name)
         cwd = str(self.spec.folders.workspace)
         env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp), "PWD": cwd}
         command = Command(argv=phase.argv, env=env, cwd=cwd)
