@@ -9,9 +9,18 @@ import typer
 
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
 from labrunner.display.quantities import format_size
-from labrunner.engine.cleaning import Leftover, Sweep, find_leftovers, remove_leftover
+from labrunner.engine.cleaning import (
+    Leftover,
+    Sweep,
+    abandon,
+    count_uncommitted,
+    find_leftovers,
+    remove_leftover,
+)
 from labrunner.errors import InputError
 from labrunner.records import canonical
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import find_run
 
 app = make_app()
 
@@ -22,16 +31,26 @@ _OlderThan = Annotated[str, typer.Option(help="only of runs that ended this long
 _Workspaces = Annotated[bool, typer.Option("--workspaces", help="kept workspaces of ended runs, too")]
 
 
+_Abandon = Annotated[
+    str | None,
+    typer.Option("--abandon", metavar="RUN", help="give up a run's finished but uncommitted results"),
+]
+
+
 @app.command(help="Say what ended runs left behind (old buffers, kept workspaces), then remove it.")
-def clean(
+def clean(  # noqa: PLR0913 - the signature is the command line
     log_dir: LogDir = DEFAULT_RUNS,
     list_only: _ListOnly = False,
     yes: _Yes = False,
     older_than: _OlderThan = "0s",
     workspaces: _Workspaces = False,
+    abandon_run: _Abandon = None,
     as_json: Json = False,
 ) -> None:
     """Find, tell, ask, remove."""
+    if abandon_run is not None:
+        _abandon(find_run(log_dir, abandon_run), yes=yes, list_only=list_only)
+        return
     sweep = Sweep(now=time.time(), older_than_s=_seconds(older_than), workspaces=workspaces)
     found = find_leftovers(log_dir, sweep)
     if as_json:
@@ -45,6 +64,15 @@ def clean(
     for each in found:
         if not remove_leftover(each):
             typer.echo(f"{each.run.root.name}: in use now, left alone", err=True)
+
+
+def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
+    lost = count_uncommitted(paths)
+    typer.echo(f"{paths.root.name}: {lost} finished results are not committed; they would be lost for good")
+    if list_only or (not yes and not typer.confirm("give them up?")):
+        return
+    abandon(paths)
+    typer.echo(f"gave up {lost} finished results of {paths.root.name}")
 
 
 def _tell(found: list[Leftover]) -> None:

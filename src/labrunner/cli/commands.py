@@ -90,6 +90,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="list|recover|show",
             does="runs of a directory; a readable report of a crashed one",
         ),
+        "invalidate": Command(
+            module="labrunner.cli.invalidate",
+            usage="RUN --where SQL --reason TEXT",
+            does="mark trials as not to be used; nothing is rewritten",
+        ),
         "verify": Command(
             module="labrunner.cli.verify",
             usage="RUN",

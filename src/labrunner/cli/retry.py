@@ -9,6 +9,7 @@ import msgspec
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.quantities import format_count
+from labrunner.engine.draining import drain
 from labrunner.engine.retrying import Retry, carry_out_retry, merge_overrides, plan_retry
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.overrides import Overrides
@@ -22,6 +23,8 @@ def retry(call: Call) -> int:
     if call.run_id is not None and len(call.targets) > 1:
         raise InputError("--run-id", "names one run, but there are several to retry")
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
+    for paths in runs:
+        asyncio.run(drain(paths, call.options()))
     plans = [(paths, plan_retry(paths, call.overrides)) for paths in runs]
     codes = [_retry_one(paths, planned, call) for paths, planned in plans]
     return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))

@@ -56,6 +56,44 @@ def remove_leftover(leftover: Leftover) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoned:
+    """What was given up."""
+
+    results: int
+    """Finished results that were not committed: paid work."""
+
+
+def count_uncommitted(paths: RunPaths) -> int:
+    """How many finished results lie only in a run's buffer."""
+    with snapshot(paths.buffer) as waiting:
+        return sum(1 for _ in waiting)
+
+
+def abandon(paths: RunPaths) -> Abandoned:
+    """Throw a run's buffer away with all that is in it, as its owner. Committed rows stay."""
+    lost = count_uncommitted(paths)
+    with acquire(paths):
+        for path in _buffer_files(paths):
+            remove(path)
+    return Abandoned(results=lost)
+
+
+def remove_spent_buffers(runs_dir: Path, now: float) -> None:
+    """Remove buffers whose time is over: called by every command that starts a run."""
+    if not any(_is_old(path, now) for path in runs_dir.glob("*/buffer.sqlite")):
+        return  # the usual case, without looking into every run
+    for leftover in find_leftovers(runs_dir, Sweep(now=now, older_than_s=0.0, workspaces=False)):
+        remove_leftover(leftover)
+
+
+def _is_old(path: Path, now: float) -> bool:
+    try:
+        return now - path.stat().st_mtime >= BUFFER_KEPT_S
+    except FileNotFoundError:
+        return False
+
+
 def _of_run(run: RunListing, sweep: Sweep) -> Iterator[Leftover]:
     age_s = sweep.now - _ended_at(run)
     paths = run.paths

@@ -7,6 +7,7 @@ import asyncio
 import os
 import platform
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Final
 
 from labrunner.engine import provenance
 from labrunner.engine.carryover import CarryOver
+from labrunner.engine.cleaning import remove_spent_buffers
 from labrunner.engine.preflight import examine
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import Plan, RunEnd, Session, Watch, never, resume
@@ -78,6 +80,7 @@ async def run_experiment(experiment: Experiment, options: RunOptions, watch: Wat
     refuse_failed(checks)
     record = make_record(experiment, options)
     schedule = Schedule.of(experiment)
+    await asyncio.to_thread(remove_spent_buffers, options.runs_dir, time.time())
     paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
     plan = make_plan(experiment, paths, options, run_id=record.run_id)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)

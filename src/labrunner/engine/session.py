@@ -52,6 +52,8 @@ class Plan:
     grace_s: float
     carry_over: CarryOver | None = None
     """Results of earlier runs that are taken over beside the trials that run."""
+    drains_only: bool = False
+    """Take up what an earlier sitting left, start nothing new, and leave the status as it is."""
     keep_sandbox: bool = False
     """Whether sandboxes of trials that did not pass are left for a look."""
     is_reused: Callable[[int], bool] = never
@@ -77,6 +79,8 @@ class RunEnd:
     status: StatusRecord
     summary: SummaryRecord
     exit_code: ExitCode
+    adopted: int = 0
+    """Attempts of earlier sittings that were taken up."""
 
 
 Watch = Callable[[Live], Awaitable[None]]
@@ -112,7 +116,7 @@ class Session:
             adopted=tuple(_take_up(adoption, plan, resumption) for adoption in resumption.adoptions),
             keep_sandbox=plan.keep_sandbox,
             find_cut_offs=lambda trial_id: find_cut_offs(paths.trial(trial_id)),
-            is_done=lambda idx: writer.is_finished(idx) or plan.is_reused(idx),
+            is_done=lambda idx: plan.drains_only or writer.is_finished(idx) or plan.is_reused(idx),
         )
         self._coordinator = Coordinator(job, executor, writer, self._tallies)
 
@@ -193,9 +197,17 @@ class Session:
         )
         await self._writer.write_summary(canonical.encode_line(summary))
         record = await self._write_status(status, error)
-        return RunEnd(paths=self._paths, status=record, summary=summary, exit_code=exit_code)
+        return RunEnd(
+            paths=self._paths,
+            status=record,
+            summary=summary,
+            exit_code=exit_code,
+            adopted=len(self._resumption.adoptions),
+        )
 
     def _verdict(self) -> tuple[RunStatus, RunError | None, ExitCode]:
+        if self._plan.drains_only:
+            return "started", None, ExitCode.SUCCESS
         counts = self._writer.counts()
         is_complete = counts.committed == self._tallies.planned
         match self.stop.reason:

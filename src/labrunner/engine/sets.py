@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from labrunner.engine.draining import drain
 from labrunner.engine.retrying import Retry, carry_out_retry, lineage
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import RunOptions, run_experiment
@@ -110,6 +111,7 @@ async def _run_member(
 ) -> RunEnd:
     if member.newest is None:
         return await run_experiment(member.experiment, options, watch)
+    await drain(member.newest, options)
     lineage_id = read_run(member.newest).lineage_id
     chain = lineage(member.newest, lineage_id)
     retry = Retry(

@@ -1,0 +1,55 @@
+"""`lab invalidate`: marks trials as not to be used; nothing is rewritten."""
+
+import getpass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, LogDir, RunName, make_app
+from labrunner.display.quantities import format_count
+from labrunner.errors import InputError
+from labrunner.query.database import ask
+from labrunner.records.invalidation import InvalidationRow
+from labrunner.store.invalidations import add_invalidations
+from labrunner.store.listing import find_run
+from labrunner.trial.attempt import stamp
+
+app = make_app()
+
+_Where = Annotated[str, typer.Option("--where", help="which trials: a condition over the view `trials`")]
+_Reason = Annotated[str, typer.Option("--reason", help="why they are not to be used")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="only say which")]
+
+
+@app.command(help="Mark finished trials as not to be used: summaries leave them out, retry runs them again.")
+def invalidate(
+    run: RunName, where: _Where, reason: _Reason, log_dir: LogDir = DEFAULT_RUNS, dry_run: _DryRun = False
+) -> None:
+    """Mark trials."""
+    if not reason.strip():
+        raise InputError("--reason", "is empty; say why, for whoever reads the run later")
+    paths = find_run(log_dir, run)
+    with ask(
+        [paths], f"SELECT trial_id, schedule_idx FROM trials WHERE ({where}) ORDER BY schedule_idx"
+    ) as found:
+        chosen = [(str(trial), int(str(idx))) for trial, idx in found.rows()]
+    for trial, _ in chosen:
+        typer.echo(trial)
+    if not dry_run and chosen:
+        now, who = stamp(datetime.now(UTC)), getpass.getuser()
+        marks = [
+            InvalidationRow(
+                schema_version="invalidation_v1",
+                trial_id=trial,
+                schedule_idx=idx,
+                reason=reason,
+                who=who,
+                at=now,
+            )
+            for trial, idx in chosen
+        ]
+        add_invalidations(paths, marks)
+    typer.echo(
+        f"{format_count(len(chosen), 'trial')} {'would be ' if dry_run else ''}marked in {paths.root.name}"
+    )

@@ -1,0 +1,95 @@
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import lab, write_experiment
+from tests.cli.test_recover import crashed  # noqa: F401 - a fixture
+
+DAY = 24 * 3600
+
+
+def age(root: Path, days: float) -> None:
+    """Make a run look as if its owner had ended days ago."""
+    status = root / "status.json"
+    record = json.loads(status.read_text())
+    then = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - days * DAY))
+    record["updated_at"] = then
+    record["ended_at"] = then if record["ended_at"] else None
+    status.write_text(json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n")
+    for path in root.glob("buffer.sqlite*"):
+        os.utime(path, (time.time() - days * DAY,) * 2)
+
+
+@pytest.mark.parametrize(("days", "is_there"), [(2.9, True), (3.1, False)])
+def test_a_spent_buffer_goes_three_days_after_the_end_with_the_next_run(
+    tmp_path: Path, days: float, is_there: bool
+) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "old", cwd=tmp_path)
+    age(tmp_path / ".lab/runs/old", days)
+
+    lab("run", "--run-id", "new", cwd=tmp_path)
+
+    assert (tmp_path / ".lab/runs/old/buffer.sqlite").exists() is is_there
+    assert lab("verify", "old", cwd=tmp_path).code == 0
+    assert lab("show", "old", cwd=tmp_path).code == 0
+
+
+def test_paid_work_is_never_thrown_away_by_a_timer(crashed: Path) -> None:  # noqa: F811
+    age(crashed / ".lab/runs/x", 30)
+
+    lab("run", "--run-id", "new", "--task-id", "t0", cwd=crashed)
+    cleaned = lab("clean", "--yes", cwd=crashed)
+
+    assert "nothing to clean" in cleaned.out
+    planned = lab("retry", "x", "--dry-run", cwd=crashed)
+    assert "3 trials taken over, 1 to run" in planned.err
+
+
+def test_only_abandoning_gives_paid_work_up_and_it_says_how_much(crashed: Path) -> None:  # noqa: F811
+    told = lab("clean", "--abandon", "x", "--list", cwd=crashed)
+    done = lab("clean", "--abandon", "x", "--yes", cwd=crashed)
+
+    assert "2 finished results are not committed" in told.out
+    assert "gave up 2 finished results" in done.out
+    planned = lab("retry", "x", "--dry-run", cwd=crashed)
+    assert "1 trial taken over, 3 to run" in planned.err
+
+
+def test_kept_workspaces_are_removed_when_asked(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+
+    listed = lab("clean", "--workspaces", "--list", cwd=tmp_path)
+    kept = list(tmp_path.glob(".lab/runs/x/trials/*/1/workspace"))
+    done = lab("clean", "--workspaces", "--yes", cwd=tmp_path)
+
+    assert "3 x workspace" in listed.out
+    assert len(kept) == 3
+    assert done.code == 0
+    assert not list(tmp_path.glob(".lab/runs/x/trials/*/1/workspace"))
+    assert lab("verify", "x", cwd=tmp_path).code == 0
+
+
+def test_invalidated_trials_are_left_out_and_run_again(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", cwd=tmp_path)
+
+    only_told = lab(
+        "invalidate", "x", "--where", "task_id = 't1'", "--reason", "bad", "--dry-run", cwd=tmp_path
+    )
+    before = lab("show", "x", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    done = lab("invalidate", "x", "--where", "task_id = 't1'", "--reason", "wrong image", cwd=tmp_path)
+    after = lab("show", "x", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    planned = lab("retry", "x", "--dry-run", cwd=tmp_path)
+    wrong = lab("invalidate", "x", "--where", "no_such = 1", "--reason", "r", cwd=tmp_path)
+
+    assert "1 trial would be marked" in only_told.out
+    assert (before["pass"], after["pass"]) == (2, 1)
+    assert done.code == 0
+    assert "1 invalidated: t1/baseline/0" in planned.err
+    assert lab("verify", "x", cwd=tmp_path).code == 0
+    assert wrong.code == 2
