@@ -1,4 +1,4 @@
-"""An engine and images for tests. Where an engine should be and is not, tests fail; they skip only when told to."""
+"""An engine and images for tests. Without an engine that should be there, tests fail; they skip when told."""
 
 import asyncio
 import os
