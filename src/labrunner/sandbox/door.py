@@ -156,7 +156,7 @@ class SandboxSpec:
     demands: Demands = NO_DEMANDS
 
 
-PhaseName = Literal["setup", "agent", "grader"]
+PhaseName = Literal["setup", "agent", "grader", "exec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +172,8 @@ class Phase:
     stdin: Path | None = None
     """A host file fed to standard input; None closes it."""
     user: str | None = None
+    stream: str = ""
+    """Name of its logs; empty for the phase's own."""
     may_repeat: bool = False
     """The caller may run it again if it fails: a sandbox that can wait for that, waits."""
 
