@@ -27,7 +27,7 @@ def test_sums_are_kept_for_each_variant_and_task() -> None:
     tally.add(graded("b", "t1", value=0.0))
     cell = tally.variants["a"].cells["t0"]
     assert (cell.graded, cell.passed, cell.failed) == (3, 1, 2)
-    assert (cell.total, cell.spread) == (1.75, pytest.approx(1.3125 - 1.75**2 / 3))
+    assert (cell.total, cell.spread) == pytest.approx((1.75, 1.3125 - 1.75**2 / 3))
     assert (tally.variants["a"].lowest, tally.variants["a"].highest) == (0.25, 1.0)
     assert tally.variants["b"].cells.keys() == {"t1"}
 

@@ -4,7 +4,8 @@ import pytest
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
 from labrunner.display.console import to_text
-from labrunner.display.show import format_figure, show_run, state_line
+from labrunner.display.report import format_figure
+from labrunner.display.show import show_run, state_line
 from labrunner.records.cause import Cause
 from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.run import Counts, RunError, ScheduleProgress, StatusRecord
@@ -67,9 +68,21 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "success: all 8 trials finished in 1:15",
         "digest sha256:" + "ab" * 32,
         "",
-        "variant  planned  graded  pass  fail  errors   mean  95% interval",
-        "───────────────────────────────────────────────────────────────────",
-        "a              8       8     6     2       0  0.750  0.000 to 1.000",
+        "variant  planned  graded  pass  fail  errors  retried   mean  95% interval",
+        "────────────────────────────────────────────────────────────────────────────",
+        "a              8       8     6     2       0        0  0.750  0.000 to 1.000",
+        "",
+        "a  ├────────────────────────────────────────────────────────●──────────────────┤",
+        "   0                0.25                0.5               0.75                 1",
+        "",
+        "variant  lower  observed  upper  coverage  within tasks  between    icc",
+        "───────────────────────────────────────────────────────────────────────",
+        "a        0.750     0.750  0.750      100%         0.000    0.250  1.000",
+        "",
+        "variant  k  pass@k  95% interval    pass^k  95% interval",
+        "──────────────────────────────────────────────────────────",
+        "a        1   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
+        "a        2   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
         "",
         "mean of `solved` over 4 tasks, each weighing the same; interval: t over tasks",
         "",

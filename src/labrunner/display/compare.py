@@ -57,7 +57,10 @@ def _show_one(comparison: Comparison) -> RenderableType:
 
 def _fields(comparison: Comparison) -> list[tuple[str, str]]:
     interval = comparison.interval
-    means = f"{format_figure(comparison.baseline_mean)} to {format_figure(comparison.other_mean)}"
+    means = (
+        f"{comparison.baseline} {format_figure(comparison.baseline_mean)}, "
+        f"{comparison.other} {format_figure(comparison.other_mean)}"
+    )
     counted = f"{format_count(comparison.tasks, 'task')}: " + ", ".join(
         f"{count} {word}"
         for count, word in (
@@ -113,14 +116,14 @@ def _describe_errors(comparison: Comparison) -> str:
     errors = comparison.errors
     if errors is None:
         return ""
-    return f"{_describe_range(errors)}, however the {errors.trials:,} errored trials had ended"
+    return f"{_describe_range(errors)}, however {format_count(errors.trials, 'errored trial')} had ended"
 
 
 def _describe_retries(comparison: Comparison) -> str:
     retries = comparison.retries
     if retries is None:
         return ""
-    told = f"{_describe_range(retries)} with the {retries.trials:,} retried trials scored for either side"
+    told = f"{_describe_range(retries)} with {format_count(retries.trials, 'retried trial')} scored for either side"
     return told if is_conclusion_safe_from_retries(comparison) else f"{told}: they could turn its sign"
 
 

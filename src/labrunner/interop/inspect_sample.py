@@ -123,16 +123,7 @@ class SampleWriter:
         """An attempt's own events, as information in the transcript."""
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
         folder = self._seen.paths.attempt(rows.trial_id, attempt)
-        return [
-            {
-                "event": "info",
-                "timestamp": to_utc(times.started_at),
-                "working_start": 0.0,
-                "source": "agent",
-                "data": canonical.decode_plain(bytes(event)),
-            }
-            for event in read_attempt_events(folder)
-        ]
+        return [_info(canonical.decode_plain(bytes(event)), times) for event in read_attempt_events(folder)]
 
     def _opening(self, task: Task, first: AttemptTiming) -> list[Plain]:
         sample = {
@@ -157,6 +148,17 @@ class SampleWriter:
             return [common | {"event": "error", "error": _error(trial.attempts[-1], last)}]
         score = _score(self._measure, trial, rows, answer)
         return [common | {"event": "score", "score": score, "scorer": self._measure}]
+
+
+def _info(event: object, times: AttemptTiming) -> Plain:
+    at = event.get("at") if isinstance(event, dict) else None
+    return {
+        "event": "info",
+        "timestamp": to_utc(at if isinstance(at, str) else times.started_at),
+        "working_start": 0.0,
+        "source": "agent",
+        "data": event,
+    }
 
 
 def make_error(message: str, traceback: str | None = None) -> Plain:
@@ -263,14 +265,31 @@ def _find_message(event: object) -> Iterator[Plain]:
     """A message in an event: `{"role": …, "content": …}`, or the same under `message`."""
     match event:
         case {"role": str() as role, "content": str() as content, **rest} if role in _ROLES:
-            call = rest.get("tool_call_id")
-            yield {"role": role, "content": content} | (
-                {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
-            )
+            yield {"role": role, "content": content} | _tool_parts(role, rest)
         case {"message": dict() as message}:
             yield from _find_message(message)
         case _:
             return
+
+
+def _tool_parts(role: str, rest: object) -> Plain:
+    """What a message says about tools, where it says it in the usual shape."""
+    match role, rest:
+        case "tool", {"tool_call_id": str() as call}:
+            return {"tool_call_id": call}
+        case "assistant", {"tool_calls": list() as calls}:
+            asked = [_tool_call(call) for call in calls]
+            return {"tool_calls": asked} if all(asked) else {}
+        case _:
+            return {}
+
+
+def _tool_call(call: object) -> Plain | None:
+    match call:
+        case {"id": str() as id_, "function": str() as function, "arguments": dict() as arguments}:
+            return {"id": id_, "function": function, "arguments": arguments}
+        case _:
+            return None
 
 
 def _retries(

@@ -163,7 +163,11 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "seq": "BIGINT",
                 "event": "JSON",
             },
-            selects="SELECT run_id, trial_id, attempt, seq, event ->> '$.type' AS type, event FROM rows",
+            selects="""
+                SELECT run_id, trial_id, attempt, seq,
+                    coalesce(event ->> '$.type', event ->> '$.event') AS type, event
+                FROM rows
+            """,
         ),
     }
 )
