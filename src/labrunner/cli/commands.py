@@ -90,6 +90,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="list|recover|show",
             does="runs of a directory; a readable report of a crashed one",
         ),
+        "regrade": Command(
+            module="labrunner.cli.regrade",
+            usage="RUN",
+            does="grade kept workspaces again, into a new run; no agent runs",
+        ),
         "invalidate": Command(
             module="labrunner.cli.invalidate",
             usage="RUN --where SQL --reason TEXT",

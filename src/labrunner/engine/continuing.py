@@ -70,7 +70,7 @@ async def continue_run(
     if record.recovered_from is not None:
         raise InputError(
             str(paths.root),
-            f"is a report recovered from {record.recovered_from}; to go on: lab retry {record.run_id}",
+            f"was made from {record.recovered_from} without running agents, so it can't be continued",
         )
     experiment = read_experiment(paths)
     refuse_changed(experiment, record)

@@ -1,0 +1,60 @@
+"""`lab regrade`: grades kept workspaces again, into a new run."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, default_grace_s, make_app, secrets_from
+from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.display.quantities import format_count
+from labrunner.engine.regrading import Regrading, regrade_run
+from labrunner.engine.run import RunOptions
+from labrunner.store.listing import find_run
+
+app = make_app()
+
+_Grader = Annotated[
+    Path | None, typer.Option("--grader", help="another grader's folder (default: the run's own)")
+]
+_Times = Annotated[
+    int, typer.Option("--times", min=1, help="grade each that often, and say whose verdicts differ")
+]
+_RunId = Annotated[str | None, typer.Option("--run-id", help="the new run's id, instead of a made one")]
+_EnvFile = Annotated[
+    Path | None, typer.Option("--env-file", help="a file of K=V lines with values of secrets")
+]
+
+
+@app.command(help="Grade a run's kept workspaces again, with a new or the same grader; no agent runs.")
+def regrade(  # noqa: PLR0913 - the signature is the command line
+    run: RunName,
+    grader: _Grader = None,
+    times: _Times = 1,
+    log_dir: LogDir = DEFAULT_RUNS,
+    run_id: _RunId = None,
+    env_file: _EnvFile = None,
+    as_json: Json = False,
+) -> None:
+    """Grade again."""
+    options = RunOptions(
+        runs_dir=log_dir,
+        secrets=secrets_from(env_file),
+        run_id=run_id,
+        grace_s=default_grace_s(),
+        on_checks=tell_checks,
+    )
+    regrading = Regrading(grader_dir=grader, times=times)
+    done = asyncio.run(regrade_run(find_run(log_dir, run), regrading, options, watch))
+    tell_end(done.end, as_json=as_json)
+    if done.not_kept:
+        sys.stderr.write(f"{format_count(done.not_kept, 'trial')} without a kept workspace: not graded\n")
+    if times > 1:
+        sys.stderr.write(
+            f"{format_count(len(done.unstable), 'trial')} judged differently in {times} gradings\n"
+        )
+        for trial in done.unstable:
+            sys.stderr.write(f"  {trial}\n")
+    raise typer.Exit(int(done.end.exit_code))

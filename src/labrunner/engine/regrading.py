@@ -1,0 +1,248 @@
+"""Grading kept workspaces again: a new run in which no agent runs.
+
+Rules: the source is only read; each trial's workspace is copied before a grader sees it. A trial whose
+workspace was not kept can't be graded again: it is missing data, with its reason, never a zero. With
+`times` above one each trial is graded that often, as replications, to see whose verdicts differ.
+"""
+
+import asyncio
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from labrunner.engine.lookup import read_experiment
+from labrunner.engine.run import (
+    RunOptions,
+    make_executor,
+    make_plan,
+    make_record,
+    preflight,
+    refuse_failed,
+    sit_down,
+)
+from labrunner.engine.session import RunEnd, Watch
+from labrunner.errors import InputError, RunLocked
+from labrunner.executor.door import Executor, Leavings
+from labrunner.experiment import codec
+from labrunner.experiment.digests import digest_experiment, digest_task
+from labrunner.experiment.folders import digest_folder
+from labrunner.experiment.model import Experiment, Folder, Task
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptTiming, Completion, Failed, PhaseFact
+from labrunner.records.ids import make_run_id, make_trial_id
+from labrunner.records.rows import TrialRow
+from labrunner.sandbox.door import Check, PhaseEnd, Survivor
+from labrunner.store.create import create_run
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_trials, read_state
+from labrunner.trial.assignment import Assignment, Notes
+from labrunner.trial.attempt import stamp
+from labrunner.trial.preparation import set_aside
+
+COPIED = ("in", "workspace", "out", "state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regrading:
+    """How a run is graded again."""
+
+    grader_dir: Path | None = None
+    """Another grader's folder; None for the run's own."""
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegradeEnd:
+    """How it ended, and whose verdicts differ."""
+
+    end: RunEnd
+    not_kept: int
+    """Trials whose workspace was not kept."""
+    unstable: tuple[str, ...]
+    """Trials of the source that were not judged the same every time."""
+
+
+async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions, watch: Watch) -> RegradeEnd:
+    """Grade a run's kept workspaces again, into a new run."""
+    if read_state(paths) == "started":
+        raise RunLocked(f"{paths.root.name} is running; wait for its end, or stop it")
+    old = read_experiment(paths)
+    experiment = rework(old, regrading)
+    checks = await preflight(experiment, options)
+    if options.on_checks is not None:
+        options.on_checks(checks)
+    refuse_failed(checks)
+    kept = {row.ids.trial_id: row for row in iter_trials(paths) if _is_kept(paths, row)}
+    if not kept:
+        raise InputError(
+            str(paths.root),
+            "no workspace was kept, so there is nothing to grade; run it with keep: {workspace: always}",
+        )
+    new = _create(paths, experiment, options)
+    plan = make_plan(experiment, new, options, run_id=new.root.name)
+    inner = make_executor(experiment, options, new.root.name, new.trial_folders)
+    executor = RegradeExecutor(inner, _Source(paths, old, kept, regrading.times), new)
+    end = await sit_down(plan, new, executor, watch)
+    return RegradeEnd(end=end, not_kept=executor.not_kept, unstable=_unstable(new, regrading.times))
+
+
+def rework(old: Experiment, regrading: Regrading) -> Experiment:
+    """The experiment that a regrading carries out: another grader, more replications, no threshold."""
+    folder = None
+    if regrading.grader_dir is not None:
+        if not regrading.grader_dir.is_dir():
+            raise InputError(str(regrading.grader_dir), "is not a folder; --grader takes a grader's folder")
+        place = regrading.grader_dir.resolve()
+        folder = Folder(path=str(place), digest=digest_folder(place))
+    tasks = tuple(_with_grader(task, folder) for task in old.tasks) if folder else old.tasks
+    new = replace(
+        old,
+        tasks=tasks,
+        replications=old.replications * regrading.times,
+        policy=replace(old.policy, fail_on_error=False, retry_on_error=0),
+    )
+    return replace(new, digest=digest_experiment(new))
+
+
+def _with_grader(task: Task, folder: Folder) -> Task:
+    new = replace(task, grader=replace(task.grader, dir=folder))
+    return replace(new, digest=digest_task(new))
+
+
+def _is_kept(paths: RunPaths, row: TrialRow) -> bool:
+    return bool(row.attempts) and (paths.attempt(row.ids.trial_id, row.attempt) / "workspace").is_dir()
+
+
+def _create(source: RunPaths, experiment: Experiment, options: RunOptions) -> RunPaths:
+    if options.run_id is None:
+        options = replace(options, run_id=make_run_id(f"{experiment.name}-regrade", datetime.now(UTC)))
+    record = msgspec.structs.replace(
+        make_record(experiment, options), recovered_from=str(source.root.resolve())
+    )
+    return create_run(
+        options.runs_dir, record, codec.task_lines(experiment), Schedule.of(experiment).lines(experiment)
+    )
+
+
+def _unstable(paths: RunPaths, times: int) -> tuple[str, ...]:
+    if times == 1:
+        return ()
+    verdicts: dict[str, set[str | None]] = defaultdict(set)
+    for row in iter_trials(paths):
+        original = make_trial_id(row.ids.variant_id, row.ids.task_id, row.ids.repl_idx // times)
+        verdicts[original].add(row.verdict)
+    return tuple(sorted(trial for trial, seen in verdicts.items() if len(seen) > 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where kept workspaces lie."""
+
+    paths: RunPaths
+    experiment: Experiment
+    kept: dict[str, TrialRow]
+    times: int
+
+    def find(self, assignment: Assignment) -> TrialRow | None:
+        """The trial whose workspace an assignment grades."""
+        slot = assignment.slot
+        variant = self.experiment.variants[slot.variant_idx].id
+        task = self.experiment.tasks[slot.task_idx].id
+        return self.kept.get(make_trial_id(variant, task, slot.repl_idx // self.times))
+
+
+class RegradeExecutor:
+    """Hands each attempt a copy of what an agent left, and lets only its grader run."""
+
+    def __init__(self, inner: Executor, source: _Source, paths: RunPaths) -> None:
+        """Stand in front of the executor that runs graders."""
+        self._inner = inner
+        self._source = source
+        self._paths = paths
+        self.not_kept = 0
+
+    async def preflight(self) -> tuple[Check, ...]:
+        """What the graders need."""
+        return await self._inner.preflight()
+
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        """A regrading is begun anew, not taken up."""
+        del assignment
+        return False
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        """Grade a copy of what the agent of an earlier run left."""
+        del survivor
+        row = self._source.find(assignment)
+        if row is None:
+            self.not_kept += 1
+            return _not_kept(assignment)
+        await asyncio.to_thread(self._copy, row, assignment)
+        agent = row.attempts[-1].agent or PhaseFact()
+        stand_in = Survivor(
+            token=assignment.token,
+            trial_id=assignment.trial_id,
+            attempt=assignment.attempt,
+            phase="barrier",
+            is_alive=False,
+            ended=PhaseEnd(
+                exit_status=agent.exit_status,
+                timed_out=agent.timed_out,
+                oom_killed=agent.oom_killed,
+                over_disk=agent.over_disk,
+            ),
+        )
+        return await self._inner.carry_out(assignment, notes, stand_in)
+
+    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+        """As the policy says."""
+        await self._inner.release(assignment, drop)
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Nothing is taken up."""
+        return ()
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Whatever graders left."""
+        return await self._inner.reap(keep)
+
+    async def close(self) -> None:
+        """Close what stands behind."""
+        await self._inner.close()
+
+    def _copy(self, row: TrialRow, assignment: Assignment) -> None:
+        source = self._source.paths.attempt(row.ids.trial_id, row.attempt)
+        target = self._paths.attempt(assignment.trial_id, assignment.attempt)
+        set_aside(target)
+        for name in COPIED:
+            if (source / name).is_dir():
+                shutil.copytree(source / name, target / name, symlinks=True)
+        for name in ("grader", "logs", "scratch", *COPIED):
+            (target / name).mkdir(parents=True, exist_ok=True)
+
+
+def _not_kept(assignment: Assignment) -> Completion:
+    now = stamp(datetime.now(UTC))
+    message = "its workspace was not kept (keep.workspace), so it can't be graded again"
+    return Completion(
+        token=assignment.token,
+        schedule_idx=assignment.slot.schedule_idx,
+        trial_id=assignment.trial_id,
+        attempt=assignment.attempt,
+        end=Failed(cause=Cause.SETUP, reason="workspace_not_kept", message=message),
+        timing=AttemptTiming(
+            attempt=assignment.attempt,
+            started_at=now,
+            ended_at=now,
+            host="",
+            sandbox="none",
+            message=message,
+        ),
+    )
