@@ -25,7 +25,7 @@ from labrunner.store.listing import find_run
 app = make_app()
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_ListOnly = Annotated[bool, typer.Option("--list", help="only say what would be removed")]
+_ListOnly = Annotated[bool, typer.Option("--list", envvar="LAB_LIST", help="only say what would be removed")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="remove without asking")]
 _OlderThan = Annotated[str, typer.Option(help="only of runs that ended this long ago: 12h, 7d")]
 _Workspaces = Annotated[bool, typer.Option("--workspaces", help="kept workspaces of ended runs, too")]
@@ -33,7 +33,12 @@ _Workspaces = Annotated[bool, typer.Option("--workspaces", help="kept workspaces
 
 _Abandon = Annotated[
     str | None,
-    typer.Option("--abandon", metavar="RUN", help="give up a run's finished but uncommitted results"),
+    typer.Option(
+        "--abandon",
+        envvar="LAB_ABANDON",
+        metavar="RUN",
+        help="give up a run's finished but uncommitted results",
+    ),
 ]
 
 

@@ -32,7 +32,9 @@ _Run = Annotated[
         metavar="[RUN]", help="a path, an id, part of one, or `last`; default: the newest unfinished"
     ),
 ]
-_All = Annotated[bool, typer.Option("--all", help="every unfinished run here, the newest first")]
+_All = Annotated[
+    bool, typer.Option("--all", envvar="LAB_ALL", help="every unfinished run here, the newest first")
+]
 _MaxConcurrency = Annotated[int | None, typer.Option(min=1, help="how many trials at once")]
 _FailOnError = Annotated[str | None, typer.Option("--fail-on-error", metavar="[=X]", help="a new threshold")]
 _ContinueOnFail = Annotated[bool | None, typer.Option("--continue-on-fail", help="fail only at the end")]

@@ -18,6 +18,9 @@ from labrunner.store.listing import RunListing, find_run, list_runs
 
 app = make_app()
 
+VARIABLES = {"auto_envvar_prefix": "LAB"}
+"""Without this a variable would have to name the subcommand, too."""
+
 STATES = ("started", "running", "crashed", "success", "error", "cancelled", "unreadable")
 _Status = Annotated[
     str | None,
@@ -28,7 +31,7 @@ _Status = Annotated[
 _Run = Annotated[
     str | None, typer.Argument(metavar="[RUN]", help="a path, an id, a unique part of an id, or `last`")
 ]
-_ListOnly = Annotated[bool, typer.Option("--list", help="only list crashed runs")]
+_ListOnly = Annotated[bool, typer.Option("--list", envvar="LAB_LIST", help="only list crashed runs")]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="put the report in the run's place")]
 _Output = Annotated[
     Path | None, typer.Option("--output", help="where the report goes (default: beside the run)")
@@ -40,7 +43,7 @@ def log() -> None:
     """Group the commands below."""
 
 
-@app.command("list", help="List runs, the newest first.")
+@app.command("list", context_settings=VARIABLES, help="List runs, the newest first.")
 def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json = False) -> None:
     """List runs."""
     if status is not None and status not in STATES:
@@ -52,13 +55,15 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
         make_console().print(show_runs(runs, where=str(log_dir)))
 
 
-@app.command("show", help="Show a run's summary (= `lab show`).")
+@app.command("show", context_settings=VARIABLES, help="Show a run's summary (= `lab show`).")
 def show_(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False) -> None:
     """Show a run."""
     show.show(run, log_dir=log_dir, as_json=as_json)
 
 
-@app.command("recover", help="Make a readable report of a crashed run; nothing is run.")
+@app.command(
+    "recover", context_settings=VARIABLES, help="Make a readable report of a crashed run; nothing is run."
+)
 def recover(
     run: _Run = None,
     log_dir: LogDir = DEFAULT_RUNS,

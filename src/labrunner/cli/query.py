@@ -27,7 +27,8 @@ _Words = Annotated[
     typer.Argument(metavar='RUN... "SQL"', help="runs, then one SELECT over their tables"),
 ]
 _Format = Annotated[
-    Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="how rows are written")
+    Literal["table", "csv", "json", "parquet"],
+    typer.Option("--format", envvar="LAB_FORMAT", help="how rows are written"),
 ]
 _Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
 
