@@ -49,7 +49,8 @@ def look(path, limit=50_000_000):
 for root in ("/agentlab", "/etc", "/tmp", "/home", "/root", "/var", "/run", "/opt", "/srv", "/mnt", "/dev"):
     for folder, _, files in os.walk(root):
         for name in files:
-            look(os.path.join(folder, name))
+            if os.path.isfile(os.path.join(folder, name)):
+                look(os.path.join(folder, name))
 for pid in [entry for entry in os.listdir("/proc") if entry.isdigit()]:
     for name in ("cmdline", "environ", "mountinfo", "maps"):
         if int(pid) != os.getpid() or name != "maps":
