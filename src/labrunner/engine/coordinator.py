@@ -29,6 +29,7 @@ from labrunner.records.completion import Cancelled, Completion, Failed
 from labrunner.records.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError
+from labrunner.store.buffer import Event
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import Assignment
 
@@ -355,6 +356,12 @@ class Coordinator:
     async def grader_starting(self, token: str) -> None:
         """Note that a workspace may have been seen by a grader."""
         await self._writer.note_grader_started(token, durable=token in self._outliving)
+
+    def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
+        """Keep an event of an attempt under way."""
+        self._writer.put_event(
+            Event(trial_id=assignment.trial_id, attempt=assignment.attempt, seq=seq, json=line)
+        )
 
 
 def _drops(keep: Keep, is_good: bool) -> bool:

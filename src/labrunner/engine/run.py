@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.engine import provenance
+from labrunner.engine.adoption import resume
 from labrunner.engine.carryover import CarryOver
 from labrunner.engine.cleaning import remove_spent_buffers
+from labrunner.engine.plan import Plan, never
 from labrunner.engine.preflight import examine
 from labrunner.engine.reuse import ReusePlan, SlotFinder
-from labrunner.engine.session import Plan, RunEnd, Session, Watch, never, resume
+from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor

@@ -9,55 +9,28 @@ from typing import Final
 
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
-from labrunner.engine.carryover import CarryOver
+from labrunner.engine.adoption import take_up
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
 from labrunner.engine.gate import free_gb_at
-from labrunner.engine.queue import Work
-from labrunner.engine.resumption import Adoption, Resumption, Situation, plan_resumption
+from labrunner.engine.plan import Plan
+from labrunner.engine.resumption import Resumption
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
-from labrunner.experiment.schedule import Schedule
 from labrunner.records import canonical
 from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
-from labrunner.store.attempts import AttemptNote
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials
 from labrunner.store.writer import RunWriter
-from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
+from labrunner.trial.assignment import BENCHMARK_ADAPTER
 from labrunner.trial.attempt import stamp
 
 STATUS_EVERY_S: Final = 1.0
 SUMMARY_EVERY: Final = 5
 """The live summary is refreshed with every n-th status."""
-
-
-def never(schedule_idx: int) -> bool:
-    """Nothing is taken over."""
-    del schedule_idx
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is carried out, and within which bounds."""
-
-    experiment: Experiment
-    schedule: Schedule
-    run_id: str
-    concurrency: int
-    grace_s: float
-    carry_over: CarryOver | None = None
-    """Results of earlier runs that are taken over beside the trials that run."""
-    drains_only: bool = False
-    """Take up what an earlier sitting left, start nothing new, and leave the status as it is."""
-    keep_sandbox: bool = False
-    """Whether sandboxes of trials that did not pass are left for a look."""
-    is_reused: Callable[[int], bool] = never
-    """Which slots are taken over, so that nobody runs them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +86,7 @@ class Session:
             on_finished=self._note_finished,
             free_gb=free_gb_at(paths.root),
             histories=resumption.histories,
-            adopted=tuple(_take_up(adoption, plan, resumption) for adoption in resumption.adoptions),
+            adopted=tuple(take_up(adoption, plan, resumption) for adoption in resumption.adoptions),
             keep_sandbox=plan.keep_sandbox,
             find_cut_offs=lambda trial_id: find_cut_offs(paths.trial(trial_id)),
             is_done=lambda idx: plan.drains_only or writer.is_finished(idx) or plan.is_reused(idx),
@@ -272,45 +245,6 @@ def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_inte
         planned={variant.id: each for variant in experiment.variants},
         created_at=stamp(datetime.now(UTC)),
         with_intervals=with_intervals,
-    )
-
-
-async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumption:
-    """See what the last sitting left under way; what nobody can take up is removed, its folders stay.
-
-    Raises while a sandbox's engine does not answer: nothing is declared cut off on a guess.
-    """
-    survivors = await executor.survivors() if writer.opening.in_flight else ()
-    situation = _Look(plan, executor)
-    resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight, survivors, situation)
-    if writer.opening.is_crash or writer.opening.in_flight:
-        await executor.reap(frozenset(adoption.note.token for adoption in resumption.adoptions))
-    return resumption
-
-
-class _Look:
-    """Tells what kind of sandbox and grader an attempt had."""
-
-    def __init__(self, plan: Plan, executor: Executor) -> None:
-        self._plan = plan
-        self._executor = executor
-
-    def __call__(self, note: AttemptNote) -> Situation:
-        slot = self._plan.schedule.slot(note.schedule_idx)
-        assignment = Assignment(token=note.token, slot=slot, trial_id=note.trial_id, attempt=note.attempt)
-        return Situation(
-            outlives_runner=self._executor.outlives_runner(assignment),
-            repeatable_grader=self._plan.experiment.tasks[slot.task_idx].grader.repeatable,
-        )
-
-
-def _take_up(adoption: Adoption, plan: Plan, resumption: Resumption) -> Work:
-    idx = adoption.note.schedule_idx
-    return Work(
-        slot=plan.schedule.slot(idx),
-        history=resumption.histories.get(idx, ()),
-        token=adoption.note.token,
-        survivor=adoption.survivor,
     )
 
 

@@ -1,0 +1,49 @@
+"""Finding what an earlier sitting left under way, and handing it to this one as work."""
+
+from labrunner.engine.plan import Plan
+from labrunner.engine.queue import Work
+from labrunner.engine.resumption import Adoption, Resumption, Situation, plan_resumption
+from labrunner.executor.door import Executor
+from labrunner.store.attempts import AttemptNote
+from labrunner.store.writer import RunWriter
+from labrunner.trial.assignment import Assignment
+
+
+async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumption:
+    """See what the last sitting left under way; what nobody can take up is removed, its folders stay.
+
+    Raises while a sandbox's engine does not answer: nothing is declared cut off on a guess.
+    """
+    survivors = await executor.survivors() if writer.opening.in_flight else ()
+    situation = _Look(plan, executor)
+    resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight, survivors, situation)
+    if writer.opening.is_crash or writer.opening.in_flight:
+        await executor.reap(frozenset(adoption.note.token for adoption in resumption.adoptions))
+    return resumption
+
+
+class _Look:
+    """Tells what kind of sandbox and grader an attempt had."""
+
+    def __init__(self, plan: Plan, executor: Executor) -> None:
+        self._plan = plan
+        self._executor = executor
+
+    def __call__(self, note: AttemptNote) -> Situation:
+        slot = self._plan.schedule.slot(note.schedule_idx)
+        assignment = Assignment(token=note.token, slot=slot, trial_id=note.trial_id, attempt=note.attempt)
+        return Situation(
+            outlives_runner=self._executor.outlives_runner(assignment),
+            repeatable_grader=self._plan.experiment.tasks[slot.task_idx].grader.repeatable,
+        )
+
+
+def take_up(adoption: Adoption, plan: Plan, resumption: Resumption) -> Work:
+    """The work that takes an attempt up."""
+    idx = adoption.note.schedule_idx
+    return Work(
+        slot=plan.schedule.slot(idx),
+        history=resumption.histories.get(idx, ()),
+        token=adoption.note.token,
+        survivor=adoption.survivor,
+    )

@@ -1,0 +1,33 @@
+"""What one sitting at a run carries out, and within which bounds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from labrunner.engine.carryover import CarryOver
+from labrunner.experiment.model import Experiment
+from labrunner.experiment.schedule import Schedule
+
+
+def never(schedule_idx: int) -> bool:
+    """Nothing is taken over."""
+    del schedule_idx
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is carried out, and within which bounds."""
+
+    experiment: Experiment
+    schedule: Schedule
+    run_id: str
+    concurrency: int
+    grace_s: float
+    carry_over: CarryOver | None = None
+    """Results of earlier runs that are taken over beside the trials that run."""
+    drains_only: bool = False
+    """Take up what an earlier sitting left, start nothing new, and leave the status as it is."""
+    keep_sandbox: bool = False
+    """Whether sandboxes of trials that did not pass are left for a look."""
+    is_reused: Callable[[int], bool] = never
+    """Which slots are taken over, so that nobody runs them."""
