@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from labrunner.engine.lookup import read_experiment
+from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
@@ -25,7 +26,6 @@ from labrunner.engine.run import (
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.changes import changes
-from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment, Policy
 from labrunner.experiment.overrides import Overrides
 from labrunner.records.run import RunRecord
@@ -73,7 +73,7 @@ async def continue_run(
             f"was made from {record.recovered_from} without running agents, so it can't be continued",
         )
     experiment = read_experiment(paths)
-    refuse_changed(experiment, record)
+    refuse_changed(experiment, record, options.reread)
     experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
     checks = await preflight(experiment, options)
     if options.on_checks is not None:
@@ -92,13 +92,13 @@ def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
     return [RunPaths(place) for place in found if place is not None]
 
 
-def refuse_changed(experiment: Experiment, record: RunRecord) -> None:
+def refuse_changed(experiment: Experiment, record: RunRecord, reread: Reread = reread_file) -> None:
     """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
     source = Path(experiment.source)
-    if not source.is_file():
+    if experiment.source and not source.is_file():
         raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
     try:
-        now = load(source, msgspec.convert(record.overrides, Overrides))
+        now = reread(record, msgspec.convert(record.overrides, Overrides))
     except (InputError, InputErrors) as error:
         raise InputError(
             str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"

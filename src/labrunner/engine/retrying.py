@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
@@ -18,9 +19,8 @@ from labrunner.engine.run import (
     sit_down,
 )
 from labrunner.engine.session import RunEnd, Watch
-from labrunner.errors import InputError, RunLocked
+from labrunner.errors import RunLocked
 from labrunner.experiment import codec
-from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.experiment.schedule import Schedule
@@ -43,15 +43,12 @@ class Retry:
     reuse: ReusePlan
 
 
-def read_again(record: RunRecord, overrides: Overrides | None = None) -> Experiment:
-    """Resolve a run's experiment from its file as it is now, with the run's own options and these."""
-    source = Path(str(record.experiment.get("source", "")))
-    if not source.is_file():
-        raise InputError(
-            str(source), f"run {record.run_id} came from this file, and it is gone; a retry needs it"
-        )
+def read_again(
+    record: RunRecord, overrides: Overrides | None = None, reread: Reread = reread_file
+) -> Experiment:
+    """Resolve a run's experiment as it is now, with the run's own options and these."""
     kept = msgspec.convert(record.overrides, Overrides)
-    return load(source, merge_overrides(kept, overrides) if overrides is not None else kept)
+    return reread(record, merge_overrides(kept, overrides) if overrides is not None else kept)
 
 
 def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
@@ -65,12 +62,12 @@ def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
     return replace(old, **given)
 
 
-def plan_retry(paths: RunPaths, overrides: Overrides | None = None) -> Retry:
+def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Reread = reread_file) -> Retry:
     """Plan the retry of a run, over the whole chain of its lineage."""
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
     record = read_run(paths)
-    experiment = read_again(record, overrides)
+    experiment = read_again(record, overrides, reread)
     chain = lineage(paths, record.lineage_id)
     return Retry(
         experiment=experiment,

@@ -21,6 +21,7 @@ from labrunner.engine.carryover import CarryOver
 from labrunner.engine.cleaning import remove_spent_buffers
 from labrunner.engine.plan import Plan, never
 from labrunner.engine.preflight import examine
+from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
@@ -63,6 +64,10 @@ class RunOptions:
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
+    executor: Callable[[TrialContext, Callable[[SandboxKind], SandboxMaker]], Executor] = LocalExecutor
+    """Who carries attempts out."""
+    reread: Reread = reread_file
+    """How the experiment of a run that lies there is resolved anew."""
 
 
 async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check, ...]:
@@ -142,7 +147,7 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
         host=platform.node(),
         secrets=options.secrets,
     )
-    return LocalExecutor(context, options.make)
+    return options.executor(context, options.make)
 
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:

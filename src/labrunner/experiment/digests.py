@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from labrunner.experiment.model import Experiment, Folder, SandboxPlan, Task, Variant
+from labrunner.experiment.model import Experiment, Folder, Program, SandboxPlan, Task, Variant
 from labrunner.records import canonical
 
 _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
     Task: frozenset({"digest", "solution", "group", "tags", "metadata"}),
     Variant: frozenset({"digest"}),
     SandboxPlan: frozenset({"pull", "prune_images"}),
+    Program: frozenset({"is_repeatable", "base_url", "reducer"}),
 }
 
 
@@ -26,8 +27,11 @@ def digest_task(task: Task) -> str:
 
 
 def digest_variant(variant: Variant) -> str:
-    """Digest of a variant with its agent, setup and sandbox."""
-    return canonical.digest(["variant_v1", measured(variant)])
+    """Digest of a variant with its agent, setup and sandbox, and its program where it has one."""
+    plain = measured(variant)
+    if variant.program is None:
+        del plain["program"]
+    return canonical.digest(["variant_v1", plain])
 
 
 def digest_experiment(experiment: Experiment) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-SandboxKind = Literal["docker", "bubblewrap", "process", "fake"]
+SandboxKind = Literal["docker", "bubblewrap", "process", "fake", "none"]
+"""`none` is for Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
 
 
@@ -104,6 +105,27 @@ class SandboxPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A task written in Python: what makes it again, and what it is made of."""
+
+    task: str
+    file: Folder | None
+    """Where its function stands; None for a task that no file's function made."""
+    arguments: Mapping[str, Any]  # any JSON: what the function was called with
+    is_repeatable: bool
+    """Whether the function can be called again."""
+    in_process: bool
+    """Whether solvers or scorers run in the coordinator's own process; if not, both are commands."""
+    model: str | None
+    base_url: str | None
+    config: Mapping[str, Any]  # any JSON: settings that shape the model's answers
+    limits: Mapping[str, Any]  # numbers, by name
+    steps: tuple[Any, ...]  # any JSON: each solver's name and arguments
+    scorers: tuple[Any, ...]  # any JSON: each scorer's name, arguments and metrics
+    reducer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """One configuration under test, complete."""
 
@@ -113,6 +135,8 @@ class Variant:
     setup: Setup
     sandbox: SandboxPlan
     digest: str
+    program: Program | None = None
+    """Set for a task written in Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +220,11 @@ class Policy:
     min_free_disk_gb: float
     budget: Budget
     keep: KeepPolicy
+    max_connections: int | None = None
+    """How many requests a model's provider gets at once, over all trials; None: the default."""
+    max_retries: int | None = None
+    """How often a request to a provider is made again."""
+    request_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,32 @@ class Overrides:
     continue_on_fail: bool | None = None
     retry_on_error: int | None = None
     keep_workspace: str | None = None
+    model: str | None = None
+    """`--model` and what follows: for tasks written in Python alone."""
+    model_base_url: str | None = None
+    task_arguments: Mapping[str, Any] = field(default_factory=dict)
+    """`-T name=value`."""
+    generate: Mapping[str, Any] = field(default_factory=dict)
+    """`-G name=value`: settings of the model's requests."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Limits of an attempt, by name."""
+    max_connections: int | None = None
+    max_retries: int | None = None
+    request_timeout_s: float | None = None
+
+    def refuse_python(self, where: str) -> None:
+        """Refuse options that mean something for Python tasks alone."""
+        given = {
+            "--model": self.model,
+            "--model-base-url": self.model_base_url,
+            "-T": self.task_arguments,
+            "-G": self.generate,
+            "limits": self.limits,
+            "--max-connections": self.max_connections,
+        }
+        for option, value in given.items():
+            if value:
+                raise InputError(option, f"is for tasks written in Python; {where} is an experiment file")
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> Document:

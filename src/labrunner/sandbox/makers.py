@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from labrunner.errors import InputError
 from labrunner.experiment.model import SandboxKind
 from labrunner.sandbox.door import SandboxMaker
 
@@ -25,5 +26,7 @@ def make(kind: SandboxKind) -> SandboxMaker:
             from labrunner.sandbox.docker.maker import DockerMaker
 
             return DockerMaker()
+        case "none":
+            raise InputError("sandbox", "this task has no sandbox; give it one, such as bubblewrap or docker")
         case _:
             assert_never(kind)

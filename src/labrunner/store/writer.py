@@ -113,6 +113,11 @@ class RunWriter:
         """Keep a transcript's event until its slot is finished."""
         await self._note(event, durable=durable)
 
+    def put_event(self, event: Event) -> None:
+        """The same without waiting, from any thread."""
+        self._refuse_if_broken()
+        self._thread.put(event)
+
     async def settle(self) -> None:
         """Return when every slot that can be committed is: `finish` does not wait for those behind it."""
         await self._ask(Settle())

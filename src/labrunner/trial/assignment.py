@@ -63,6 +63,10 @@ class Notes(Protocol):
         """From here on the workspace may have been seen by a grader."""
         ...
 
+    def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
+        """Keep an event of an attempt under way, so that a crash leaves it. May be called from any thread."""
+        ...
+
 
 def set_scene(context: TrialContext, assignment: Assignment) -> AttemptScene:
     """Join an assignment with its task, variant, identity and folders."""
