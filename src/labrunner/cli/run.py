@@ -1,15 +1,17 @@
-"""`lab run`: runs experiments and says how they ended."""
+"""`lab run`: runs experiments and says how they ended.
+
+What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a run should start at once.
+"""
 
 import asyncio
 import sys
+from pathlib import Path
 
-from labrunner.cli import plan
 from labrunner.cli.commands import COMMANDS
-from labrunner.cli.retry import tell_plan
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
-from labrunner.engine.retrying import carry_out_retry, find_readable, plan_reuse_of
-from labrunner.engine.run import run_experiment
+from labrunner.engine.run import RunOptions, run_experiment
+from labrunner.engine.session import RunEnd
 from labrunner.errors import ExitCode
 from labrunner.experiment.model import Experiment
 
@@ -20,7 +22,9 @@ LONG_RUN = 20
 def run(call: Call) -> int:
     """Run every target in turn; the first exit code that is not a success is the command's."""
     if call.dry_run:
-        return plan.plan(call)
+        from labrunner.cli.plan import plan
+
+        return plan(call)
     codes = [_run_one(experiment, call) for experiment in call.experiments()]
     return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))
 
@@ -29,12 +33,19 @@ def _run_one(experiment: Experiment, call: Call) -> int:
     _warn_of_first_error(experiment)
     options = call.options(tell_checks)
     if call.reuse is not None:
-        planned = plan_reuse_of(experiment, find_readable(call.reuse))
-        end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+        end = _run_reusing(experiment, options, call.reuse)
     else:
         end = asyncio.run(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
     return int(end.exit_code)
+
+
+def _run_reusing(experiment: Experiment, options: RunOptions, runs: Path) -> RunEnd:
+    from labrunner.cli.retry import tell_plan
+    from labrunner.engine.retrying import carry_out_retry, find_readable, plan_reuse_of
+
+    planned = plan_reuse_of(experiment, find_readable(runs))
+    return asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
 
 
 def _warn_of_first_error(experiment: Experiment) -> None:
