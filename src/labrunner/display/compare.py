@@ -123,7 +123,8 @@ def _describe_retries(comparison: Comparison) -> str:
     retries = comparison.retries
     if retries is None:
         return ""
-    told = f"{_describe_range(retries)} with {format_count(retries.trials, 'retried trial')} scored for either side"
+    counted = format_count(retries.trials, "retried trial")
+    told = f"{_describe_range(retries)} with {counted} scored for either side"
     return told if is_conclusion_safe_from_retries(comparison) else f"{told}: they could turn its sign"
 
 

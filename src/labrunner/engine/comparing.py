@@ -39,19 +39,17 @@ def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Co
     labels = label_runs([paths.root.name for paths in runs])
     results = [read_results(paths) for paths in runs]
     prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
-    arms = tuple(
-        arm for each, prefix in zip(results, prefixes, strict=True) for arm in each.arms(prefix=prefix)
-    )
+    by_run = [each.arms(prefix=prefix) for each, prefix in zip(results, prefixes, strict=True)]
+    arms = tuple(arm for each in by_run for arm in each)
     figures = tuple(
         figure
         for each, prefix in zip(results, prefixes, strict=True)
         for figure in _name_figures(each, prefix)
     )
-    pairs = choose_pairs(arms, baseline, is_one_run=len(runs) == 1)
     return Contest(
         arms=arms,
         figures=figures,
-        comparisons=compare_all(pairs),
+        comparisons=compare_all(choose_pairs(by_run, baseline)),
         retry_shift=report_retries([_headline(*each) for each in zip(arms, figures, strict=True)]),
     )
 
@@ -64,23 +62,21 @@ def label_runs(run_ids: Sequence[str]) -> list[str]:
     return ends if len(set(ends)) == len(ends) else list(run_ids)
 
 
-def choose_pairs(arms: Sequence[Arm], baseline: str | None, *, is_one_run: bool) -> list[tuple[Arm, Arm]]:
+def choose_pairs(runs: Sequence[Sequence[Arm]], baseline: str | None) -> list[tuple[Arm, Arm]]:
     """Which arms are compared, the baseline first in each pair.
 
     Runs with the same variants are compared variant by variant, the first run being the baseline.
     """
-    if baseline is not None:
-        first = _find_arm(arms, baseline)
-        return [(first, arm) for arm in arms if arm is not first]
+    arms = [arm for run in runs for arm in run]
     if len(arms) < 2:
         only = ", ".join(arm.name for arm in arms)
         raise InputError("RUN", f"the run has one variant ({only}); name a second run to compare it with")
-    width = len({arm.variant_id for arm in arms})
-    if is_one_run or any(
-        arm.variant_id != arms[number % width].variant_id for number, arm in enumerate(arms)
-    ):
-        return [(arms[0], arm) for arm in arms[1:]]
-    return [(arms[number % width], arm) for number, arm in enumerate(arms) if number >= width]
+    if baseline is not None:
+        first = _find_arm(arms, baseline)
+        return [(first, arm) for arm in arms if arm is not first]
+    if len(runs) > 1 and len({tuple(arm.variant_id for arm in run) for run in runs}) == 1:
+        return [pair for run in runs[1:] for pair in zip(runs[0], run, strict=True)]
+    return [(arms[0], arm) for arm in arms[1:]]
 
 
 def _find_arm(arms: Sequence[Arm], name: str) -> Arm:

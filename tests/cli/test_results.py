@@ -1,0 +1,110 @@
+"""`show`, `compare`, `query`, `export` and `plan --power`, as people call them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labrunner.experiment.schedule import Slot
+from labrunner.records.cause import Cause
+from tests.cli.calling import lab
+from tests.made_runs import Told, make_grid, write_run
+
+
+def script(slot: Slot) -> Told:
+    again = (Cause.PROVIDER,) * (slot.variant_idx == 1 and slot.task_idx < 9)
+    return Told(value=1.0 if slot.variant_idx else float(slot.task_idx % 4 == 0), errors=again)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("here")
+    write_run(folder / ".lab" / "runs", make_grid(tasks=16, variants=("base", "new"), replications=2), script)
+    return folder
+
+
+def test_show_tells_figures_chart_differences_and_retries(here: Path) -> None:
+    answer = lab("show", "made", cwd=here)
+    assert answer.code == 0, answer.err
+    for part in ("●", "pass@k", "new - base: +0.750", "better", "retries: the mean", "not stable"):
+        assert part in answer.out, part
+
+
+def test_show_in_plain_ascii_where_the_terminal_knows_no_more(here: Path) -> None:
+    answer = lab("show", "made", cwd=here, env={"PYTHONIOENCODING": "ascii", "COLUMNS": "80"})
+    assert answer.code == 0
+    assert answer.out.isascii()
+    assert max(map(len, answer.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_what_is_required_and_not_met_is_exit_4(here: Path, command: str) -> None:
+    met = lab(command, "made", "--require", "new > base", "--require-coverage", "0.95", cwd=here)
+    assert (met.code, met.err) == (0, "")
+    unmet = lab(
+        command, "made", "--require", "pass >= 0.9", "--require", "base >= new", "--require-stable", cwd=here
+    )
+    assert unmet.code == 4
+    assert "not met: pass >= 0.9: base's pass is 0.25" in unmet.err
+    assert "not met: base >= new: worse" in unmet.err
+    assert "not met: --require-stable: not stable:" in unmet.err
+
+
+def test_a_wrong_requirement_is_bad_input_before_anything_is_read(here: Path) -> None:
+    answer = lab("show", "no-such-run", "--require", "quick", cwd=here)
+    assert answer.code == 2
+    assert '--require: expected something like "treatment > baseline"' in answer.err
+
+
+def test_json_says_what_is_not_met(here: Path) -> None:
+    told = lab("show", "made", "--json", "--require", "pass >= 0.9", cwd=here).json()
+    assert told["unmet"] == ["pass >= 0.9: base's pass is 0.25"]
+    assert told["summary"]["ext"]["comparisons"][0]["conclusion"] == "better"
+
+
+def test_compare_tells_flips_with_trials_to_look_at(here: Path) -> None:
+    answer = lab("compare", "made", cwd=here)
+    assert answer.code == 0, answer.err
+    assert "new against base: better" in answer.out
+    trial = next(word for word in answer.out.split() if word.startswith("t1.base.0-"))
+    assert lab("show", "made", trial, cwd=here).code == 0
+    told = lab("compare", "made", "--json", cwd=here).json()
+    assert told["comparisons"][0]["difference"] == 0.75
+
+
+def test_query_answers_in_every_format(here: Path, tmp_path: Path) -> None:
+    sql = "select variant_id, count(*) as n from trials group by 1 order by 1"
+    assert "base        32" in lab("query", "made", sql, cwd=here).out
+    assert lab("query", "made", sql, "--format", "csv", cwd=here).out == "variant_id,n\nbase,32\nnew,32\n"
+    assert lab("query", "made", sql, "--json", cwd=here).json() == [
+        {"variant_id": "base", "n": 32},
+        {"variant_id": "new", "n": 32},
+    ]
+    target = tmp_path / "out.parquet"
+    assert lab("query", "made", sql, "--format", "parquet", "-o", target, cwd=here).code == 0
+    assert target.read_bytes()[:4] == b"PAR1"
+    assert lab("query", "made", sql, "--format", "parquet", cwd=here).code == 2
+
+
+def test_query_refuses_what_is_no_select_and_runs_that_are_not_there(here: Path) -> None:
+    assert lab("query", "made", "drop table trials", cwd=here).code == 2
+    assert lab("query", "select 1", cwd=here).code == 2
+    assert lab("query", "nope", "select 1", cwd=here).code == 2
+
+
+def test_a_long_table_says_how_much_it_left_out(here: Path) -> None:
+    told = lab("query", "made", "select * from range(1000)", cwd=here).out
+    assert "and 800 more rows; --format csv or json gives all" in told
+
+
+@pytest.mark.parametrize("name", ["inspect", "csv", "parquet", "junit", "markdown", "html"])
+def test_export_writes_and_says_where(here: Path, tmp_path: Path, name: str) -> None:
+    answer = lab("export", "made", "--to", name, "--json", "-o", tmp_path / "out", cwd=here)
+    assert answer.code == 0, answer.err
+    files = [Path(path) for path in json.loads(answer.out)["files"]]
+    assert len(files) == (2 if name == "inspect" else 1)
+    assert all(path.stat().st_size > 100 for path in files)
+
+
+def test_a_format_that_is_not_there_is_bad_input(here: Path) -> None:
+    assert lab("export", "made", "--to", "pdf", cwd=here).code == 2

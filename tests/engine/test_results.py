@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import pytest
+
+from labrunner.analysis.requirements import parse_requirements
+from labrunner.analysis.summary import read_report
+from labrunner.engine.comparing import compare_runs, label_runs
+from labrunner.engine.lookup import picture
+from labrunner.engine.results import check_requirements, read_results
+from labrunner.errors import InputError
+from labrunner.experiment.schedule import Slot
+from labrunner.records import canonical
+from labrunner.records.cause import Cause
+from labrunner.records.ids import make_trial_id
+from labrunner.store.layout import RunPaths
+from tests.made_runs import Told, make_grid, write_run
+
+
+def better(slot: Slot) -> Told:
+    """The second variant solves everything, the first only every third task."""
+    return Told(value=1.0 if slot.variant_idx else float(slot.task_idx % 3 == 0), usage={"cost_usd": 0.25})
+
+
+def made(folder: Path, run_id: str = "made", *, variants: tuple[str, ...] = ("a", "b")) -> RunPaths:
+    return write_run(folder, make_grid(tasks=12, variants=variants), better, run_id=run_id)
+
+
+def test_the_summary_holds_figures_expenses_and_comparisons(tmp_path: Path) -> None:
+    report = read_report(read_results(made(tmp_path)).summarise())
+    assert [(each.variant_id, each.observed) for each in report.figures] == [
+        ("a", pytest.approx(1 / 3)),
+        ("b", 1.0),
+    ]
+    assert report.figures[0].expense["cost_usd"].total == 3.0
+    (found,) = report.comparisons
+    assert (found.baseline, found.other, found.conclusion) == ("a", "b", "better")
+
+
+def test_buffered_results_count_and_invalidated_ones_do_not(tmp_path: Path) -> None:
+    paths = write_run(
+        tmp_path,
+        make_grid(tasks=3, variants=("a",)),
+        lambda slot: None if slot.schedule_idx == 0 else Told(value=float(slot.schedule_idx == 1)),
+        status="cancelled",
+    )
+    trial_id = make_trial_id("a", "t2", 0)
+    mark = {
+        "schema_version": "invalidation_v1",
+        "trial_id": trial_id,
+        "schedule_idx": 2,
+        "reason": "x",
+        "who": "ann",
+        "at": "2026-01-01T00:00:00Z",
+    }
+    paths.invalidations.write_bytes(canonical.encode_line(mark) * 2)
+    (figures,) = read_report(read_results(paths).summarise()).figures
+    assert (figures.graded, figures.invalidated, figures.missing, figures.observed) == (1, 1, 1, 1.0)
+    assert figures.expense["time_s"].trials == 1
+
+
+def test_a_picture_of_a_run_is_computed_from_its_files(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    assert not paths.summary.exists()
+    seen = picture(paths)
+    assert (seen.state, seen.summary.totals.trials) == ("success", 24)
+    assert not paths.summary.exists()
+
+
+def test_requirements_are_checked_against_a_run(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    assert check_requirements(paths, parse_requirements(["b > a", "b.pass >= 0.9"], coverage=1.0)) == ()
+    unmet = check_requirements(paths, parse_requirements(["a > b", "pass >= 0.9"]))
+    assert [text.split(":")[0] for text in unmet] == ["a > b", "pass >= 0.9"]
+
+
+def test_variants_of_one_run_are_compared_with_the_first(tmp_path: Path) -> None:
+    found = compare_runs([made(tmp_path, variants=("a", "b", "c"))]).comparisons
+    assert [(each.baseline, each.other) for each in found] == [("a", "b"), ("a", "c")]
+    chosen = compare_runs([made(tmp_path, "again", variants=("a", "b", "c"))], baseline="c").comparisons
+    assert [(each.baseline, each.other) for each in chosen] == [("c", "a"), ("c", "b")]
+
+
+def test_runs_with_the_same_variants_are_compared_variant_by_variant(tmp_path: Path) -> None:
+    runs = [made(tmp_path, "r_one"), made(tmp_path, "r_two"), made(tmp_path, "r_six")]
+    found = compare_runs(runs).comparisons
+    assert [(each.baseline, each.other) for each in found] == [
+        ("one:a", "two:a"), ("one:b", "two:b"), ("one:a", "six:a"), ("one:b", "six:b"),
+    ]  # fmt: skip
+    assert {each.difference for each in found} == {0.0}
+
+
+def test_runs_with_other_variants_are_all_compared_with_the_first(tmp_path: Path) -> None:
+    runs = [made(tmp_path, "one", variants=("a",)), made(tmp_path, "two", variants=("b", "c"))]
+    found = compare_runs(runs).comparisons
+    assert [(each.baseline, each.other) for each in found] == [("one:a", "two:b"), ("one:a", "two:c")]
+
+
+def test_what_can_not_be_compared_is_refused(tmp_path: Path) -> None:
+    lone = made(tmp_path, "lone", variants=("a",))
+    with pytest.raises(InputError, match=r"the run has one variant \(a\); name a second run"):
+        compare_runs([lone])
+    with pytest.raises(InputError, match="a run is named twice"):
+        compare_runs([lone, lone])
+    with pytest.raises(InputError, match="'x' fits none of: a, b"):
+        compare_runs([made(tmp_path)], baseline="x")
+
+
+def test_labels_tell_runs_apart() -> None:
+    assert label_runs(["2026_math_Gprr29Mv", "2026_math_aaaa29Mv"]) == ["Gprr29Mv", "aaaa29Mv"]
+    assert label_runs(["x_same", "y_same"]) == ["x_same", "y_same"]
+
+
+def test_requirements_over_runs_name_arms_by_their_labels(tmp_path: Path) -> None:
+    contest = compare_runs([made(tmp_path, "one", variants=("a",)), made(tmp_path, "two")])
+    assert contest.find_unmet(parse_requirements(["two:b > one:a", "two:b.pass >= 0.9"])) == ()
+    with pytest.raises(InputError, match="there are: one:a, two:a, two:b"):
+        contest.find_unmet(parse_requirements(["b > a"]))
+
+
+def test_retry_rates_are_compared_over_all_arms(tmp_path: Path) -> None:
+    calm = write_run(tmp_path, make_grid(tasks=40, variants=("a",)), better, run_id="calm")
+    wild = write_run(
+        tmp_path,
+        make_grid(tasks=40, variants=("a",)),
+        lambda slot: Told(value=float(slot.task_idx % 2), errors=(Cause.PROVIDER,) * (slot.task_idx < 12)),
+        run_id="wild",
+    )
+    shift = compare_runs([calm, wild]).retry_shift
+    assert shift is not None
+    assert [each.variant_id for each in shift.variants] == ["calm:a", "wild:a"]
+    assert not shift.is_stable

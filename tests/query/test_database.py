@@ -1,0 +1,336 @@
+import csv
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labrunner.analysis.tables import arrow_table, pandas_table
+from labrunner.errors import DamagedRun, InputError
+from labrunner.experiment.schedule import Slot
+from labrunner.query import database
+from labrunner.query.database import ask
+from labrunner.query.formats import write_csv, write_json
+from labrunner.query.views import VIEWS
+from labrunner.records import canonical
+from labrunner.records.cause import Cause
+from labrunner.records.completion import FileRef
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_finished
+from tests.builders import make_task
+from tests.made_runs import Told, make_grid, write_run
+
+EVENTS = FileRef(path="state/events.jsonl", digest="sha256:" + "0" * 64, size=1)
+
+
+def script(slot: Slot) -> Told | None:
+    if slot.schedule_idx == 9:
+        return None
+    if slot.schedule_idx == 4:
+        return Told(value=None, errors=(Cause.SANDBOX, Cause.PROVIDER))
+    return Told(
+        value=float(slot.variant_idx),
+        errors=(Cause.PROVIDER,) * (slot.schedule_idx == 6),
+        metrics={"steps": slot.schedule_idx, "fast": True, "why": "it's", "gone": None},
+        prediction=f"answer {slot.schedule_idx}",
+        usage={"tokens": 100, "cost_usd": 0.5},
+        agent_s=2.0,
+        logs=(EVENTS,),
+    )
+
+
+def made(tmp_path: Path, name: str = "made") -> RunPaths:
+    return write_run(tmp_path, make_grid(tasks=3, replications=2), script, run_id=name)
+
+
+def rows_of(paths: RunPaths | Sequence[RunPaths], sql: str) -> list[tuple[Any, ...]]:
+    runs = [paths] if isinstance(paths, RunPaths) else paths
+    with ask(runs, sql) as answer:
+        return list(answer.rows())
+
+
+@contextmanager
+def owned(paths: RunPaths) -> Iterator[None]:
+    with paths.lock.open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_trials_are_those_that_readers_see_buffered_ones_included(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    found = rows_of(
+        paths, "select schedule_idx, trial_id, verdict, value, attempts, retried, committed from trials"
+    )
+    expected = [
+        (
+            rows.schedule_idx,
+            rows.trial_id,
+            rows.trial.verdict,
+            rows.trial.primary_metric_value,
+            len(rows.trial.attempts),
+            len(rows.trial.attempts) > 1,
+            rows.schedule_idx < 9,
+        )
+        for rows in iter_finished(paths)
+    ]
+    assert found == expected
+    assert len(found) == 11
+
+
+def test_attempts_have_a_row_each_with_their_causes(tmp_path: Path) -> None:
+    found = rows_of(
+        made(tmp_path),
+        "select schedule_idx, attempt, is_last, outcome, cause, agent_exit, grader_exit from attempts "
+        "where schedule_idx in (4, 6) order by all",
+    )
+    assert found == [
+        (4, 1, False, "failed", "sandbox", 0, None),
+        (4, 2, True, "failed", "provider", 0, None),
+        (6, 1, False, "failed", "provider", 0, None),
+        (6, 2, True, "graded", None, 0, 0),
+    ]
+
+
+def test_scores_predictions_and_metrics_are_flat(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    assert rows_of(paths, "select count(*), min(metric), sum(value) from scores") == [(10, "solved", 5.0)]
+    assert rows_of(paths, "select kind, text from predictions where schedule_idx = 7") == [
+        ("text", "answer 7")
+    ]
+    metrics = rows_of(
+        paths, "select name, number, text, is_primary from metrics where schedule_idx = 7 order by name"
+    )
+    assert metrics == [
+        ("fast", 1.0, None, False),
+        ("gone", None, None, False),
+        ("solved", 1.0, None, True),
+        ("steps", 7.0, None, False),
+        ("why", None, "it's", False),
+    ]
+
+
+def test_timings_have_a_row_an_attempt_with_phases_and_use(tmp_path: Path) -> None:
+    found = rows_of(
+        made(tmp_path),
+        "select attempt, agent_s, time_s, tokens, cost_usd, setup_s, message, epoch(ended_at - started_at) "
+        "from timings where schedule_idx = 6 order by attempt",
+    )
+    assert found == [
+        (1, 2.0, 2.25, 100.0, 0.5, None, "attempt 1 went wrong", 2.25),
+        (2, 2.0, 2.25, 100.0, 0.5, None, None, 2.25),
+    ]
+
+
+def test_events_come_from_the_attempts_folders(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    trial = rows_of(paths, "select trial_id from trials where schedule_idx = 0")[0][0]
+    state = paths.attempt(trial, 1) / "state"
+    state.mkdir(parents=True)
+    (state / "events.jsonl").write_text('{"type": "step", "n": 1}\nplain\n')
+    found = rows_of(paths, "select trial_id, attempt, seq, type, event ->> '$.n' from events order by seq")
+    assert found == [(trial, 1, 0, "step", "1"), (trial, 1, 1, None, None)]
+
+
+def test_several_runs_are_asked_at_once(tmp_path: Path) -> None:
+    runs = [made(tmp_path, "one"), made(tmp_path, "two")]
+    found = rows_of(runs, "select run_id, count(*), sum(committed::int) from trials group by 1 order by 1")
+    assert found == [("one", 11, 9), ("two", 11, 9)]
+
+
+def test_groups_and_invalidations_stand_beside_the_trials(tmp_path: Path) -> None:
+    experiment = make_grid(tasks=2, variants=("a",))
+    tasks = tuple(make_task(task.id, group=f"g{task.id}") for task in experiment.tasks)
+    paths = write_run(tmp_path, replace(experiment, tasks=tasks), lambda slot: Told())
+    trial = rows_of(paths, "select trial_id from trials where task_id = 't1'")[0][0]
+    mark = {
+        "schema_version": "invalidation_v1",
+        "trial_id": trial,
+        "schedule_idx": 1,
+        "reason": "it's wrong",
+        "who": "ann",
+        "at": "2026-01-01T00:00:00Z",
+    }
+    paths.invalidations.write_bytes(canonical.encode_line(mark))
+    found = rows_of(
+        paths, "select task_id, task_group, invalidated, invalidated_because from trials order by 1"
+    )
+    assert found == [("t0", "gt0", False, None), ("t1", "gt1", True, "it's wrong")]
+
+
+def test_an_empty_run_has_every_table_and_no_rows(tmp_path: Path) -> None:
+    paths = write_run(tmp_path, make_grid(), lambda slot: None)
+    for name in VIEWS:
+        assert rows_of(paths, f"select * from {name}") == []
+
+
+def test_a_live_run_is_read_up_to_its_journal_whatever_lies_beyond(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    for name in ("trials", "scores", "predictions", "timings", "commits"):
+        path: Path = getattr(paths, name)
+        whole = path.read_bytes().splitlines(keepends=True)[-1]
+        with path.open("ab") as file:
+            file.write((b"" if name == "commits" else whole) + whole[:40])
+    with owned(paths):
+        for name, count in (("trials", 11), ("scores", 10), ("predictions", 10), ("timings", 13)):
+            assert rows_of(paths, f"select count(*) from {name}") == [(count,)], name
+
+
+def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = made(tmp_path)
+    load = database._load_view
+    grown: list[Path] = []
+
+    def grow(connection: Any, name: str, sources: Any) -> None:
+        if not grown:
+            grown.append(sources.files["trials"][0].path)
+            with paths.trials.open("ab") as file:
+                file.write(b'{"torn": tr')
+        load(connection, name, sources)
+
+    monkeypatch.setattr(database, "_load_view", grow)
+    assert rows_of(paths, "select count(*) from trials") == [(11,)]
+    assert grown == [paths.trials]
+
+
+def test_a_path_that_looks_like_a_pattern_is_only_a_path(tmp_path: Path) -> None:
+    paths = made(tmp_path / "odd [1] *? 'quoted'")
+    assert rows_of(paths, "select count(*) from trials") == [(11,)]
+
+
+def test_rows_that_are_no_rows_are_damage_not_bad_sql(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    data = paths.scores.read_bytes()
+    paths.scores.write_bytes(b"x" * 20 + data[20:])
+    with pytest.raises(DamagedRun, match="try: lab verify"):
+        rows_of(paths, "select * from scores")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "copy trials to '{folder}/stolen.csv'",
+        "create table x as select 1",
+        "insert into trials select * from trials",
+        "drop table trials",
+        "attach '{folder}/other.db'",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "pragma enable_profiling",
+        "export database '{folder}/all'",
+        "select 1; select 2",
+        "explain analyze copy trials to '{folder}/stolen.csv'",
+        "call duckdb_settings()",
+        "prepare p as select 1",
+        "",
+        "   -- nothing",
+    ],
+)
+def test_only_one_select_is_carried_out(tmp_path: Path, sql: str) -> None:
+    paths = made(tmp_path / "runs")
+    with pytest.raises(InputError, match="SQL"):
+        rows_of(paths, sql.format(folder=tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["runs"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "read_csv('{file}')",
+        "read_json('{file}')",
+        "read_parquet('{file}')",
+        "read_text('{file}')",
+        "read_blob('/proc/self/environ')",
+        "'{file}'",
+        "glob('{folder}/*')",
+        "sniff_csv('{file}')",
+        "parquet_metadata('{file}')",
+        "read_csv('https://127.0.0.1:9/x')",
+        "sqlite_scan('{folder}/buffer.sqlite', 'events')",
+        "paths",
+        "sources",
+    ],
+)
+def test_nothing_but_the_tables_can_be_reached(tmp_path: Path, source: str) -> None:
+    paths = made(tmp_path / "runs")
+    file = tmp_path / "secret.csv"
+    file.write_text("secret\n1\n")
+    with pytest.raises(InputError, match="SQL"):
+        rows_of(paths, f"select * from {source.format(file=file, folder=paths.root)}, trials")
+
+
+def test_what_was_closed_can_not_be_opened_by_a_function(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    assert rows_of(paths, "select current_setting('enable_external_access')") == [(False,)]
+    assert rows_of(paths, "select current_setting('lock_configuration')") == [(True,)]
+    allowed = rows_of(paths, "select current_setting('allowed_directories')")[0][0]
+    assert all("lab-query-" in folder for folder in allowed)
+
+
+def test_wrong_sql_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="speed"):
+        rows_of(made(tmp_path), "select speed from trials")
+
+
+def test_only_the_tables_that_are_named_are_loaded(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    paths.timings.write_bytes(b"")
+    assert rows_of(paths, "select count(*) from trials") == [(11,)]
+    with pytest.raises(DamagedRun, match="timings"):
+        rows_of(paths, "select count(*) from timings")
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    paths = made(tmp_path / "runs")
+    with owned(paths):
+        rows_of(paths, "select count(*) from trials")
+    with pytest.raises(InputError, match="SQL"):
+        rows_of(paths, "select nonsense from trials")
+    assert os.listdir(place) == []
+
+
+def test_csv_and_json_give_what_was_found(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    odd = "'a,\"b\"' as odd, 1.50::decimal(4, 2) as d"
+    sql = f"select schedule_idx, value, passed, flags, {odd} from trials limit 1"
+    with ask([paths], sql) as answer:
+        text = io.StringIO()
+        write_csv(answer, text)
+    assert list(csv.reader(io.StringIO(text.getvalue()))) == [
+        ["schedule_idx", "value", "passed", "flags", "odd", "d"],
+        ["0", "0.0", "false", "[]", 'a,"b"', "1.50"],
+    ]
+    with ask([paths], "select metrics, 1.50::decimal(4, 2) as d, null as n from scores limit 2") as answer:
+        text = io.StringIO()
+        write_json(answer, text)
+    first = json.loads(text.getvalue())[0]
+    assert first == {"metrics": {"fast": True, "gone": None, "steps": 0, "why": "it's"}, "d": 1.5, "n": None}
+    with ask([paths], "select 1 where false") as answer:
+        text = io.StringIO()
+        write_json(answer, text)
+    assert json.loads(text.getvalue()) == []
+
+
+def test_parquet_pandas_and_arrow_agree(tmp_path: Path) -> None:
+    import pyarrow.parquet  # type: ignore[import-untyped] # it has no types
+
+    paths, target = made(tmp_path), tmp_path / "out.parquet"
+    sql = "select schedule_idx, variant_id, value from trials order by 1"
+    with ask([paths], sql) as answer:
+        answer.write_parquet(target)
+    table = arrow_table(sql, "made", log_dir=tmp_path)
+    frame = pandas_table(sql, paths.root)
+    assert pyarrow.parquet.read_table(target).to_pylist() == table.to_pylist()
+    assert frame["schedule_idx"].tolist() == [row["schedule_idx"] for row in table.to_pylist()]
+    assert len(frame) == 11
