@@ -407,9 +407,9 @@ BROKEN: dict[str, tuple[str, str]] = {
         f"{SMALL}budget: {{cost_usd: 5}}\n",
         "experiment.yaml:5: budget.cost_usd: budgets are not built yet; leave it out",
     ),
-    "another breaker": (
-        f"{SMALL}breaker: {{after: 9}}\n",
-        "experiment.yaml:5: breaker.after: the breaker is not built yet; leave it out",
+    "a breaker that never opens": (
+        f"{SMALL}breaker: {{after: 0}}\n",
+        "experiment.yaml:5: breaker.after: must be at least 1, found the number 0",
     ),
 }
 

@@ -74,7 +74,7 @@ grade_on_agent_failure: false
 fail_on_error: 0.1
 continue_on_fail: true
 retry_on_error: 2
-breaker: {after: 5, give_up_after_s: null}
+breaker: {after: 9, give_up_after_s: 600}
 min_free_disk_gb: 1.5
 budget: {cost_usd: null, tokens: null}
 metadata: {owner: {team: a}}
@@ -116,7 +116,7 @@ def test_every_authored_field_of_a_file_arrives(complete: Bench) -> None:
         fail_on_error=0.1,
         continue_on_fail=True,
         retry_on_error=2,
-        breaker=Breaker(after=5, give_up_after_s=None),
+        breaker=Breaker(after=9, give_up_after_s=600.0),
         min_free_disk_gb=1.5,
         budget=Budget(cost_usd=None, tokens=None),
         keep=KeepPolicy(workspace="always", logs="failed"),

@@ -2,7 +2,6 @@ import pytest
 
 from labrunner.experiment.authored import (
     AgentPart,
-    BreakerPart,
     BudgetPart,
     GraderPart,
     Part,
@@ -16,13 +15,10 @@ PREFIXES: dict[type[Part], str] = {
     SetupPart: "setup.",
     AgentPart: "agent.",
     GraderPart: "grader.",
-    BreakerPart: "breaker.",
     BudgetPart: "budget.",
 }
 ASKING = {
     "network": "{allow: [example.com]}",
-    "after": "6",
-    "give_up_after_s": "60",
     "cost_usd": "1.5",
     "tokens": "1000",
 }
@@ -47,8 +43,7 @@ def test_a_variant_that_asks_for_it_is_refused_where_it_asks(bench: Bench) -> No
 
 
 def test_asking_for_the_default_asks_for_nothing(bench: Bench) -> None:
-    defaults = "breaker: {after: 5}\nbudget: {tokens: null}\n"
-    assert bench.load(SMALL + defaults).policy.budget.tokens is None
+    assert bench.load(SMALL + "budget: {tokens: null}\n").policy.budget.tokens is None
 
 
 def test_an_image_makes_containers_the_kind(bench: Bench) -> None:

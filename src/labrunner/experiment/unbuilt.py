@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from labrunner.experiment.authored import (
     AgentPart,
-    BreakerPart,
     BudgetPart,
     GraderPart,
     Part,
@@ -34,20 +33,12 @@ def _is_allow_list(network: Any) -> bool:  # noqa: ANN401 - one signature for al
     return bool(network.mode == "allow")
 
 
-def _is_not(default: object) -> Callable[[Any], bool]:
-    return lambda value: bool(value != default)
-
-
 _NETWORK: Final = Unbuilt(field="network", asks=_is_allow_list, sentence=_ALLOW)
 
 UNBUILT: Final[Mapping[type[Part], tuple[Unbuilt, ...]]] = {
     SetupPart: (_NETWORK,),
     AgentPart: (_NETWORK,),
     GraderPart: (_NETWORK,),
-    BreakerPart: (
-        Unbuilt(field="after", asks=_is_not(5), sentence="the breaker is not built yet; leave it out"),
-        Unbuilt(field="give_up_after_s", asks=_is_set, sentence="the breaker is not built yet; leave it out"),
-    ),
     BudgetPart: (
         Unbuilt(field="cost_usd", asks=_is_set, sentence="budgets are not built yet; leave it out"),
         Unbuilt(field="tokens", asks=_is_set, sentence="budgets are not built yet; leave it out"),
