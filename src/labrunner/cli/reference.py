@@ -14,7 +14,7 @@ from labrunner.cli.commands import COMMANDS, DECISION, Command
 BEFORE: Final = f"""\
 # Command line
 
-<!-- The whole page is made by: python -m labrunner.cli.reference -->
+<!-- Written by `python -m labrunner.cli.reference`; edit the commands, not this page. -->
 
 RUN is a path, an id, a unique part of an id, or `last`.
 

@@ -1,0 +1,128 @@
+"""Links, commands, words and names in the pages of this repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labrunner.cli.commands import COMMANDS, DECISION
+from labrunner.cli.reference import find_variables
+from labrunner.errors import ExitCode
+from labrunner.experiment.authored import Part
+from labrunner.experiment.reference import SECTIONS
+from labrunner.policy.causes import CONSEQUENCES
+from labrunner.records.schema import RECORDS
+from tests.docs import blocks
+from tests.docs.pages import ROOT, fences, name, pages, tracked
+
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+TEXT_FILES = {"", ".md", ".py", ".sh", ".toml", ".yaml", ".yml", ".json", ".jsonl", ".txt", ".cfg", ".csv"}
+FOREIGN = {
+    "the address of a package registry": r"(pypi|npmjs)\.(org|com)|pythonhosted|index-url|artifactory",
+    "a path of somebody's machine": r"/(work|home/\w+|Users/\w+)/\w+",
+}
+SELF = ROOT / "tests" / "docs" / "test_pages.py"
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+def without_fences(text: str) -> str:
+    for fence in fences(text):
+        text = text.replace(fence.text, "")
+    return text
+
+
+def anchors(page: Path) -> set[str]:
+    """Names that a heading can be reached by, as GitHub makes them."""
+    titles = HEADING.findall(without_fences(page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(without_fences(page.read_text("utf-8"))):
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{name(page)} links to {target}, which is not there"
+        if anchor and found.suffix == ".md":
+            assert anchor[1:] in anchors(found), f"{name(page)} links to {target}{anchor}: no such heading"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_what_programs_write_into_a_page_is_current(page: Path) -> None:
+    assert page.read_text("utf-8") == blocks.renew(page), "run scripts/docs"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
+    names = {*COMMANDS, *(alias for command in COMMANDS.values() for alias in command.aliases), "COMMAND"}
+    for word in re.findall(r"(?:^|`|\$ )lab ([a-z][\w-]*)", page.read_text("utf-8"), re.MULTILINE):
+        assert word in names, f"{name(page)} names `lab {word}`"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_stands_in_the_reference(command: str) -> None:
+    assert re.search(rf"^## lab {command}\b", read("docs/reference/cli.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "variable"), [(*key, value) for key, value in find_variables().items()]
+)
+def test_every_option_can_be_set_as_the_help_says(command: str, option: str, variable: str) -> None:
+    long = option if option.startswith("--") else None
+    assert long is None or variable == f"LAB_{long[2:].replace('-', '_').upper()}"
+
+
+@pytest.mark.parametrize("model", SECTIONS, ids=lambda model: model.__name__)
+def test_every_field_of_an_experiment_stands_in_the_reference(model: type[Part]) -> None:
+    section = read("docs/reference/experiment.md").split(f"\n## {SECTIONS[model]}\n")[1].split("\n## ")[0]
+    for field, facts in model.model_fields.items():
+        assert f"| `{facts.alias or field}` |" in section
+
+
+@pytest.mark.parametrize("cause", CONSEQUENCES)
+def test_every_cause_is_explained(cause: str) -> None:
+    assert re.search(rf"^\| `{cause}` \|", read("docs/errors.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_every_exit_code_is_explained(code: ExitCode) -> None:
+    section = read("docs/errors.md").split("\n## Exit codes\n")[1].split("\n## ")[0]
+    assert f"| {int(code)} |" in section
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_record_is_described_and_its_schema_linked(record: str) -> None:
+    page = read("docs/reference/records.md")
+    assert f"\n### {record}\n" in page
+    assert f"schemas/{record}.json)" in page
+
+
+def test_the_decision_line_stands_where_people_look() -> None:
+    for page in ("README.md", "docs/crashes.md", "docs/reference/cli.md"):
+        assert DECISION in " ".join(read(page).split()), page
+
+
+def test_the_readme_is_short_and_its_two_commands_exist() -> None:
+    text = read("README.md")
+    assert len(text.splitlines()) <= 120
+    targets = re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE)
+    for target in re.findall(r"make (\w+)", text):
+        assert target in targets
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page.parent.name == "docs"], ids=name)
+def test_every_page_is_reachable_from_the_index(page: Path) -> None:
+    linked = {target for target, _ in LINK.findall(read("docs/index.md"))}
+    assert page.name == "index.md" or page.name in linked
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_no_file_holds_what_belongs_to_one_machine(what: str) -> None:
+    pattern = re.compile(FOREIGN[what])
+    for path in tracked():
+        if path.suffix in TEXT_FILES and path != SELF:
+            found = pattern.search(path.read_text("utf-8", errors="replace"))
+            assert found is None, f"{name(path)} holds {what}: {found}"
