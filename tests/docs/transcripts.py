@@ -26,6 +26,8 @@ VARYING = (
     (r"\b\d+:\d\d\b", "0:00"),
     (r" +\d+(\.\d+)? s\b", " 0 s"),
     (r"\b\d+\.\d GB free", "0 GB free"),
+    (r"\b\d+ at once", "N at once"),
+    (r"\bauto: \d+ here", "auto: N here"),
     (r"/tmp/[\w./-]*?(?=/[\w.-]+\.yaml)", "FOLDER"),
 )
 
