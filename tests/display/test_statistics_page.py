@@ -1,0 +1,46 @@
+"""Every figure that is printed is explained on the page that says how figures are computed."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from labrunner.analysis.comparison import Conclusion
+from labrunner.analysis.interval import Method
+from labrunner.display import report, show
+from labrunner.interop.export import FORMATS
+from labrunner.query.views import VIEWS
+
+DOCS = Path(__file__).parents[2] / "docs"
+COLUMNS = {
+    *show._COLUMNS,
+    *report._BOUNDS,
+    *report._REPEATED,
+    *report._SPENT,
+    *report._SHIFT,
+    *report._EXPENSES.values(),
+}
+ELSEWHERE = {
+    "variant", "a trial", "trials", "k", "95% interval ", "attempts", "rate", "as 0", "as 1", "agent's time",
+    "cost (USD)", "time", "95% interval",
+}  # fmt: skip
+"""Names of rows, and columns that a sentence of the page explains in other words."""
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS - ELSEWHERE))
+def test_every_column_is_explained(name: str) -> None:
+    page = (DOCS / "statistics.md").read_text().lower()
+    reading = (DOCS / "reading-a-run.md").read_text().lower()
+    assert name.lower().strip() in page + reading
+
+
+@pytest.mark.parametrize("name", [*get_args(Method), *get_args(Conclusion)])
+def test_every_method_and_conclusion_is_explained(name: str) -> None:
+    page = (DOCS / "statistics.md").read_text()
+    explained = {"Wilson over groups": "Wilson's interval over the units"}
+    assert explained.get(name, name) in page
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *VIEWS])
+def test_every_format_and_table_is_on_the_page_about_reading(name: str) -> None:
+    assert f"`{name}`" in (DOCS / "reading-a-run.md").read_text()
