@@ -4,12 +4,16 @@ An exception means that somebody has to act. What goes wrong inside an attempt i
 cause (`labrunner.records.cause`), not one of these; `AttemptFailed` is the one bridge between the two.
 """
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from labrunner.records.cause import Cause
+
+_DISK_GAVE_OUT: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 
 
 class ExitCode(IntEnum):
@@ -81,12 +85,17 @@ class AttemptFailed(LabError):
     @classmethod
     @contextmanager
     def during(cls, reason: str, doing: str) -> Iterator[None]:
-        """Blame this class for whatever escapes, unless a more exact one was blamed before."""
+        """Blame this class for whatever escapes, unless a more exact one was blamed before.
+
+        A disk that takes nothing any more is nobody's fault in the attempt: it ends the run, to be continued.
+        """
         try:
             yield
         except LabError:
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _DISK_GAVE_OUT:
+                raise StoreError(f"{doing}: {os.strerror(error.errno).lower()}") from error
             raise cls(reason, f"{doing}: {error}") from error
 
 

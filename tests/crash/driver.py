@@ -107,7 +107,7 @@ def be_child(job: Job) -> int:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     vars(points)["_TARGET"] = job.die_at or "nowhere:0"
     if job.fault is not None:
-        faults.arm(job.fault, Path(job.runs_dir), lambda: tell("fault"))
+        faults.arm(job.fault, Path(job.runs_dir), lambda place: tell("fault", place))
     try:
         code = asyncio.run(carry_out(job))
     except LabError as error:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,12 +34,19 @@ class Heard:
     """Trials whose agent was started after their result had been acknowledged."""
     doubled: list[int] = field(default_factory=list)
     """Slots that were acknowledged twice."""
-    errors: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    told: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Sentences by their kind: error, lost, fault."""
     points: dict[str, int] = field(default_factory=dict)
-    faults: int = 0
     opened: int = 0
     code: int | None = None
+
+    @property
+    def errors(self) -> list[str]:
+        return self.told["error"]
+
+    @property
+    def faults(self) -> list[str]:
+        return self.told["fault"]
 
     def hear(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -49,10 +57,8 @@ class Heard:
                 self._hear_agent(*rest.split())
             case "open":
                 self.opened += 1
-            case "fault":
-                self.faults += 1
-            case "error" | "lost":
-                (self.errors if word == "error" else self.lost).append(rest)
+            case "error" | "lost" | "fault":
+                self.told[word].append(rest)
             case "points":
                 self.points = msgspec.json.decode(rest)
             case "ended":
@@ -80,8 +86,8 @@ class Driver:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.pid = 0
         self.heard = Heard()
-        self.listener = threading.Thread(target=self._listen, daemon=True)
-        self.listener.start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def start(self, job: Job, heard: Heard | None = None) -> int:
         """Start a job and return its process's id; what it says is added to `heard`."""
@@ -138,6 +144,16 @@ class Driver:
         except ProcessLookupError:
             return
 
+    def close(self) -> None:
+        """End the job, if one is left, and then the server, which ends when nobody can give it jobs."""
+        if self.heard.code is None and self.pid:
+            self.send(signal.SIGKILL)
+        with self._process:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait(PATIENCE_S)
+            self._listener.join()
+
     def _hear_for(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while self.heard.code is None and (left := deadline - time.monotonic()) > 0:
@@ -161,19 +177,17 @@ class Driver:
 
 
 @contextmanager
-def open_driver() -> Iterator[Driver]:
-    """A server of our own, gone with everything it started when the context is left."""
+def open_driver(*prefix: str) -> Iterator[Driver]:
+    """A server of our own, started by `prefix`; gone with all its children when the context is left."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.driver"],
+        [*prefix, sys.executable, "-m", "tests.crash.driver"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    with process:  # which also closes its pipes
-        driver = Driver(process)
-        try:
-            yield driver
-        finally:
-            process.kill()
-            driver.listener.join()
+    driver = Driver(process)
+    try:
+        yield driver
+    finally:
+        driver.close()

@@ -1,8 +1,8 @@
 """One attempt, from its empty folder to its completion: setup, agent, barrier, grader, collection.
 
-Rules: every way out yields exactly one `Completion`, except cancellation, which passes through after the
-sandbox has ended everything; this is the one place where an `AttemptFailed` becomes a record, and where
-anything else that escapes is blamed on ourselves, with its traceback.
+Rules: every way out yields exactly one `Completion`, except cancellation and a disk that gave out, which
+pass through after the sandbox has ended everything; this is the one place where an `AttemptFailed` becomes
+a record, and where anything else that escapes is blamed on ourselves, with its traceback.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from labrunner.errors import AttemptFailed, GraderFailed
+from labrunner.errors import AttemptFailed, GraderFailed, StoreError
 from labrunner.records import schema
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
@@ -89,6 +89,8 @@ class _Attempt:
             end = await self._reach_end()
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+        except StoreError:
+            raise
         except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
             told = "".join(traceback.format_exception(bug))
             end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)

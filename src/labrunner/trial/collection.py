@@ -38,7 +38,7 @@ class Collected:
 
 def collect(folders: AttemptFolders, masker: Masker) -> Collected:
     """Keep results and logs of an attempt, throw the rest of its scaffolding away, sync what is named."""
-    with SandboxFailed.during("collect", "collecting what the sandbox left"):
+    with SandboxFailed.during("collect", f"collecting what the sandbox left in {folders.root}"):
         keeping = _Keeping(folders=folders, masker=masker)
         files = (*keeping.results(), *keeping.artifacts())
         logs = tuple(keeping.logs())

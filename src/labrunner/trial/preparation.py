@@ -28,7 +28,8 @@ def lay_out(scene: AttemptScene) -> None:
 
 def write_policy(folders: AttemptFolders, policy: object) -> None:
     """Tell the agent what it is held to: known only once its sandbox is there."""
-    _write(f"{folders.inputs}/policy.json", canonical.encode_line(policy))
+    with SandboxFailed.during("prepare", f"preparing {folders.root}"):
+        _write(f"{folders.inputs}/policy.json", canonical.encode_line(policy))
 
 
 def set_aside(attempt: Path) -> None:
@@ -43,16 +44,16 @@ def set_aside(attempt: Path) -> None:
 
 def bring_grader(task: Task, folders: AttemptFolders) -> None:
     """Put the grader's files and the hidden answer in place. Only behind the barrier."""
-    with SandboxFailed.during("bring_grader", "putting the grader's files in place"):
+    with SandboxFailed.during("bring_grader", f"putting the grader's files into {folders.grader}"):
         if task.grader.dir is not None:
-            shutil.copytree(task.grader.dir.path, folders.grader, symlinks=True, dirs_exist_ok=True)
+            _copy_tree(Path(task.grader.dir.path), folders.grader)
         if task.has_target:
             _write(f"{folders.grader}/target.json", canonical.encode_line(task.target))
 
 
 def clear_verdicts(folders: AttemptFolders) -> None:
     """Remove whatever lies where a grader will write: planted verdicts do nothing."""
-    with SandboxFailed.during("out_replaced", "clearing the grader's output paths"):
+    with SandboxFailed.during("out_replaced", f"clearing the grader's output paths in {folders.out}"):
         os.close(open_folder(folders.out))
         remove(folders.out / "benchmark_prediction.json")
         remove(folders.out / "benchmark_score.json")
@@ -88,7 +89,7 @@ def unpack(source: Folder, into: Path) -> None:
     """Copy a folder, or unpack an archive, into an existing folder."""
     path = Path(source.path)
     if path.is_dir():
-        shutil.copytree(path, into, symlinks=True, dirs_exist_ok=True)
+        _copy_tree(path, into)
     elif path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             archive.extractall(into)
@@ -103,6 +104,16 @@ def _put_file(file: WorkspaceFile, workspace: Path) -> None:
     if file.source is None:
         target.write_text(file.content or "", encoding="utf-8")
     elif (source := Path(file.source.path)).is_dir():
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        _copy_tree(source, target)
     else:
         shutil.copy(source, target)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+
+
+def _copy_file(source: str, target: str) -> None:
+    # Given a name here: an error that copytree itself collects has lost its number, and a full disk is one.
+    with SandboxFailed.during("prepare", f"copying {source} to {target}"):
+        shutil.copy2(source, target)
