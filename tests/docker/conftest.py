@@ -51,23 +51,20 @@ class Images:
     def __init__(self) -> None:
         self._made: dict[str, str] = {}
 
-    def __call__(self, recipe: Recipe) -> str:
-        async def make() -> str:
+    async def __call__(self, recipe: Recipe) -> str:
+        if recipe.tag not in self._made:
             engine = Engine()
             try:
-                return await ensure(engine._client(), recipe)
+                self._made[recipe.tag] = await ensure(engine._client(), recipe)
             finally:
                 await engine.close()
-
-        if recipe.tag not in self._made:
-            self._made[recipe.tag] = asyncio.run(make())
         return self._made[recipe.tag]
 
 
 @pytest.fixture(scope="session")
 def ash(images: Images) -> str:
     """An image with busybox as its shell, and python."""
-    return images(ASH)
+    return asyncio.run(images(ASH))
 
 
 @pytest_asyncio.fixture

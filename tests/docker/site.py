@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from labrunner.records.ids import make_token
 from labrunner.sandbox.docker.labels import PLACE
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import AttemptFolders, Demands, Sandbox, SandboxSpec
@@ -53,7 +54,7 @@ class Site:
         folders = AttemptFolders(root=self.run_dir / "trials" / trial / "1")
         for folder in folders.all():
             folder.mkdir(parents=True, exist_ok=True)
-        mark = Mark(run=self.run, trial_id=trial, attempt=1, token=f"token-of-{trial}")
+        mark = Mark(run=self.run, trial_id=trial, attempt=1, token=make_token())
         settings = {"kind": "docker", "image": self.image, "memory_mb": 256, **plan}
         return SandboxSpec(
             folders=folders,

@@ -18,6 +18,7 @@ from tests.sandbox.test_contract import (  # noqa: F401 - collected from here
     test_memory_running_out_is_told_by_the_kernel,
     test_no_descriptor_of_the_runner_is_inherited,
     test_over_the_disk_limit_the_phase_is_ended,
+    test_python_habits_about_signals_are_not_inherited,
     test_standard_input_is_closed_unless_a_file_is_given,
     test_the_agent_is_not_started_after_a_failed_setup,
     test_the_environment_is_exactly_what_was_given,

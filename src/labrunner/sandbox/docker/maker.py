@@ -59,12 +59,15 @@ EXPIRY_SPREAD_S: Final = 100_000
 class DockerMaker:
     """Makes containers on one engine."""
 
-    def __init__(self, engine: Engine | None = None, *, expiry_s: int = EXPIRY_S) -> None:
+    def __init__(
+        self, engine: Engine | None = None, *, expiry_s: int = EXPIRY_S, spread_s: int = EXPIRY_SPREAD_S
+    ) -> None:
         """Connect to nothing yet."""
         self.engine = engine or Engine()
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
         self._expiry_s = expiry_s
+        self._spread_s = spread_s
         self._facts: EngineFacts | None = None
 
     @property
@@ -96,7 +99,7 @@ class DockerMaker:
         async with self._images.used(spec.plan) as image:
             facts = await self._engine_facts()
             await asyncio.to_thread(furnish, spec)
-            stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(EXPIRY_SPREAD_S))
+            stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
             async with self._held(spec, stage):
                 await stage.furnish("attempt")
                 yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
@@ -149,18 +152,21 @@ class DockerMaker:
         """End the container's processes on leaving; remove it only if nothing can come of it any more."""
         token = spec.mark.token if spec.mark is not None else secrets.token_hex(8)
         self._removals.hold(token, stage.container_ids)
+        is_owed = spec.mark is None
         try:
             yield
-        except BaseException:
-            await insist(self._removals.release(token, keep=False))
+        except asyncio.CancelledError:
+            is_owed = True
             raise
-        else:
-            if spec.mark is None:
-                await self._removals.release(token, keep=False)
-            elif stage.is_alive:
-                await stage.engine.kill(stage.container.id)
         finally:
-            await insist(stage.detach())
+            await insist(self._leave(stage, token, is_owed=is_owed))
+
+    async def _leave(self, stage: Stage, token: str, *, is_owed: bool) -> None:
+        await stage.detach()
+        if is_owed:
+            await self._removals.release(token, keep=False)
+        elif stage.is_alive:
+            await stage.engine.kill(stage.container.id)
 
     def _stage(self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, expiry_s: int) -> Stage:
         networked = any(network.mode == "full" for network in spec.demands.networks)
@@ -227,6 +233,7 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.is_online = left.state.is_online
     stage.is_renewed = left.tag.role == "grader"
     stage.record = left.record
+    stage.upper_dir = left.state.upper_dir
 
 
 def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts) -> House:

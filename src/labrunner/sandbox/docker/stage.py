@@ -65,6 +65,8 @@ class Stage:
     is_online: bool = False
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
+    upper_dir: str | None = None
+    """Where the container writes outside its folders, as the engine's host sees it."""
     record: BarrierRecord | None = None
     container: Container = field(init=False)
     container_ids: list[str] = field(default_factory=list)
@@ -102,6 +104,7 @@ class Stage:
         await self.switch(network)
         await self.container.tell(plan)
         self.is_begun = True
+        self.upper_dir = (await self.container.look()).upper_dir
 
     async def start_again(self, network: Network) -> None:
         """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
@@ -176,9 +179,10 @@ class Stage:
 
     @property
     def guarded(self) -> tuple[Path, ...]:
-        """Where an attempt can fill the disk."""
+        """Where an attempt can fill the disk; outside its own folders only as far as we may look."""
         folders = self.spec.folders
-        return (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
+        own = (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
+        return own if self.upper_dir is None else (*own, Path(self.upper_dir))
 
     async def _explain(self, refusal: EngineRefused) -> SandboxFailed | SetupFailed:
         """Why a container did not start, by the engine's own state."""
