@@ -19,7 +19,9 @@ def test_a_page_shows_what_its_commands_write(page: Path, tmp_path: Path) -> Non
     works, why = works_here()
     if not works:
         pytest.skip(why)
-    for _, done in replay(page, Session(root=tmp_path)):
+    with Session(tmp_path) as session:
+        replayed = list(replay(page, session))
+    for _, done in replayed:
         for step, found in done:
             assert is_like(step.shown, found), (
                 f"`{step.command}` wrote:\n{found}\n\nscripts/docs writes it anew"

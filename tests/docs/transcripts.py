@@ -1,33 +1,44 @@
 """Commands shown in pages, carried out for real: `python -m tests.docs.transcripts PAGE...` writes them anew.
 
-A fence ```console holds lines `$ command`, each followed by what it writes. All fences of a
-page are one session in one folder, in which fences with a comment `<!-- file: NAME -->` are files. A line `…`
-stands for lines left out. What differs from run to run (ids, times, sizes of disks) is compared as such.
+A fence ```console holds lines `$ command`, each followed by what it writes. All fences of a page are one
+session in one folder, in which fences with a comment `<!-- file: NAME -->` are files. A line `…` stands for
+lines left out, a `…` within a line for a part of it. What differs from run to run (ids, times, free disk) is
+not compared.
 """
 
+import itertools
 import os
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Self
 
 from tests.docs.pages import Fence, fences
 
 LEFT_OUT = "…"
 ANY_LINES = r"(?:.*\n)*?"
 PROGRESS = re.compile(r"\d[\d,]*/\d[\d,]*  ")
+KILLED = re.compile(r"bash: line \d+: +\d+ Killed ")
+"""A shell that is not a person's says this at any moment."""
 COLUMNS = "100"
 VARYING = (
     (r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_([\w.-]+?)_[2-9A-HJ-NP-Za-km-z]{8}\b", r"RUN_\1"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\b\d+:\d\d\b", "0:00"),
-    (r" +\d+(\.\d+)? s\b", " 0 s"),
+    (r"\b\d+(\.\d+)? s\b", "0 s"),
+    (r" on \S+$", " on HOST"),
     (r"\b\d+\.\d GB free", "0 GB free"),
     (r"\b\d+ at once", "N at once"),
     (r"\bauto: \d+ here", "auto: N here"),
+    (r"^(crashed:|safe|owed) +\d+( committed, \d+)?", r"\1 N\2"),
+    (r"N committed, \d+", "N"),
+    (r"─+", "─"),
+    (r"  +", "  "),
     (r"/tmp/[\w./-]*?(?=/[\w.-]+\.yaml)", "FOLDER"),
 )
 
@@ -40,38 +51,44 @@ class Step:
     shown: str
 
 
-@dataclass(slots=True, kw_only=True)
 class Session:
-    """A shell's folder, and where in it we are."""
+    """A shell that carries out one command after another, in a folder of its own."""
 
-    root: Path
-    folder: Path = field(init=False)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("LAB_")}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=root,
+            env={**kept, "COLUMNS": COLUMNS, "PATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
-    def __post_init__(self) -> None:
-        self.folder = self.root
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shell.communicate("exit\n", timeout=20)
 
     def write(self, name: str, text: str) -> None:
-        path = self.folder / name
+        path = Path(self.run("pwd"), name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
     def run(self, command: str) -> str:
-        """Carry out a command in bash; `cd` holds for those after it."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("LAB_")}
-        bin_folder = Path(sys.executable).parent
-        env = {**kept, "COLUMNS": COLUMNS, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
-        where = self.root / ".where"
-        done = subprocess.run(
-            ["bash", "-c", f"{command}\nstatus=$?; pwd >{where}; exit $status"],
-            cwd=self.folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=100,
-        )
-        self.folder = Path(where.read_text().strip())
-        return done.stdout.rstrip("\n")
+        """Carry out a command and return what it wrote."""
+        mark = f"--- {secrets.token_hex(8)}"
+        stdin, stdout = self._shell.stdin, self._shell.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(f"{command}\necho; echo '{mark}'\n")
+        stdin.flush()
+        lines = list(itertools.takewhile(lambda line: line != f"{mark}\n", stdout))
+        return "".join(line for line in lines if not KILLED.match(line)).strip("\n")
 
 
 def steps(fence: Fence) -> Iterator[Step]:
@@ -88,14 +105,18 @@ def steps(fence: Fence) -> Iterator[Step]:
 
 def is_like(shown: str, found: str) -> bool:
     """Whether what a page shows is what a command wrote, but for what varies and what is left out."""
-    lines = [ANY_LINES if line == LEFT_OUT else f"{re.escape(line)}\n" for line in plain(shown)]
+    lines = [ANY_LINES if line == LEFT_OUT else f"{_pattern(line)}\n" for line in plain(shown)]
     return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in plain(found))) is not None
+
+
+def _pattern(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.split(LEFT_OUT))
 
 
 def plain(text: str) -> list[str]:
     """Lines without what varies: times, ids, how often progress was shown."""
     for pattern, instead in VARYING:
-        text = re.sub(pattern, instead, text)
+        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
     return [line.rstrip() for line in text.splitlines() if not PROGRESS.match(line)]
 
 
@@ -111,7 +132,9 @@ def replay(page: Path, session: Session) -> Iterator[tuple[Fence, list[tuple[Ste
 def renew(page: Path, root: Path) -> str:
     """The page with what its commands write now, where that is not what it shows."""
     text = page.read_text("utf-8")
-    for fence, done in reversed(list(replay(page, Session(root=root)))):
+    with Session(root) as session:
+        replayed = list(replay(page, session))
+    for fence, done in reversed(replayed):
         if all(is_like(step.shown, found) for step, found in done):
             continue
         lines = [line for step, found in done for line in (f"$ {step.command}", *found.splitlines())]
