@@ -8,7 +8,7 @@ them is left. Calls after the barrier are the scorers'. HOME and TMPDIR are the 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd, Sandbox
@@ -56,6 +56,7 @@ class ExecEnd:
     seconds: float = 0.0
 
 
+@runtime_checkable
 class ExecSandbox(Sandbox, Protocol):
     """A sandbox that takes calls."""
 

@@ -1,0 +1,88 @@
+"""Logs of runs: reading, listing and recovering them from Python."""
+
+import asyncio
+from pathlib import Path
+
+from labrunner.cli.options import DEFAULT_RUNS
+from labrunner.engine.recovering import recover_run, recoverable
+from labrunner.solve.logs import EvalError, EvalLog, EvalLogInfo, EvalSamples, EvalSpec, LogFilter
+from labrunner.solve.logsample import EvalSample, SampleError, SampleLimit
+from labrunner.solve.results import EvalMetric, EvalResults, EvalScore
+from labrunner.store.layout import RunPaths
+from labrunner.store.listing import RunListing, find_run, list_runs
+
+__all__ = [
+    "EvalError",
+    "EvalLog",
+    "EvalLogInfo",
+    "EvalMetric",
+    "EvalResults",
+    "EvalSample",
+    "EvalSamples",
+    "EvalScore",
+    "EvalSpec",
+    "SampleError",
+    "SampleLimit",
+    "find_log",
+    "list_eval_logs",
+    "read_eval_log",
+    "recover_eval_log",
+    "recoverable_eval_logs",
+]
+
+
+def read_eval_log(log: "str | Path | EvalLog | EvalLogInfo", header_only: bool = False) -> EvalLog:
+    """Read a log: a run's directory, its id or a part of it, `last`, or a log that is read anew.
+
+    Samples are always read when they are asked for, so `header_only` changes nothing.
+    """
+    del header_only
+    return EvalLog(find_log(log).root)
+
+
+def list_eval_logs(
+    log_dir: str | Path = DEFAULT_RUNS,
+    filter: LogFilter | None = None,
+) -> list[EvalLogInfo]:
+    """List the logs of a directory, the newest first. One that can't be read is listed as unreadable."""
+    logs = [_info(run) for run in list_runs(Path(log_dir))]
+    return [log for log in logs if filter is None or filter(log)]
+
+
+def recoverable_eval_logs(log_dir: str | Path = DEFAULT_RUNS) -> list[EvalLogInfo]:
+    """List the logs of runs that crashed, the newest first."""
+    return [_info(run) for run in recoverable(Path(log_dir))]
+
+
+def recover_eval_log(
+    log: "str | Path | EvalLog | EvalLogInfo", output: str | Path | None = None, overwrite: bool = False
+) -> EvalLog:
+    """Make a complete log of a crashed run, without running anything.
+
+    Beside it, at `output`, or in its place.
+    """
+    place = Path(output) if output is not None else None
+    recovered = asyncio.run(recover_run(find_log(log), output=place, overwrite=overwrite))
+    return EvalLog(recovered.paths.root)
+
+
+def find_log(log: "str | Path | EvalLog | EvalLogInfo") -> RunPaths:
+    """The run that a log, a path, an id or a part of one means."""
+    match log:
+        case EvalLog():
+            return RunPaths(Path(log.location))
+        case EvalLogInfo():
+            return RunPaths(Path(log.name))
+        case _:
+            path = Path(log)
+            return RunPaths(path) if (path / "run.json").exists() else find_run(DEFAULT_RUNS, str(log))
+
+
+def _info(run: RunListing) -> EvalLogInfo:
+    return EvalLogInfo(
+        name=str(run.paths.root),
+        task=run.name,
+        status=run.status.status if run.status is not None and run.state == "crashed" else run.state,
+        created=run.created_at,
+        problem=run.problem,
+    )

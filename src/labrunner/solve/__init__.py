@@ -1,0 +1,1 @@
+"""Python tasks: datasets, solvers, tools, scorers and models, carried out by the same engine as files."""

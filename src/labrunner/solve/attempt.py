@@ -1,0 +1,313 @@
+"""One attempt of a Python task: sample, setup, solvers, barrier, scorers, transcript.
+
+Rules as for every attempt: each way out yields exactly one `Completion`, except cancellation, which passes
+through after everything of the attempt has ended and its transcript lies in its folder. Here what the code
+of a task raises becomes a record; whatever else escapes is blamed on ourselves.
+"""
+
+import asyncio
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptEnd, Completion, Failed
+from labrunner.sandbox.door import GuestPaths, SandboxMaker, SandboxSpec
+from labrunner.sandbox.exec import ExecSandbox
+from labrunner.sandbox.marks import Mark
+from labrunner.solve.commandgrading import CommandGrading
+from labrunner.solve.environment import SandboxEnvironment
+from labrunner.solve.gate import ModelGate
+from labrunner.solve.generation import generate_state
+from labrunner.solve.lane import Abandoned, Lanes
+from labrunner.solve.ledger import Ledger
+from labrunner.solve.limits import LimitExceeded, Meter
+from labrunner.solve.place import inside
+from labrunner.solve.resolution import LiveTask
+from labrunner.solve.rows import read_sample
+from labrunner.solve.running import Running, as_current
+from labrunner.solve.sample import Choices, Target
+from labrunner.solve.score import Score
+from labrunner.solve.shelf import Shelf, leave
+from labrunner.solve.solvers import as_conversation
+from labrunner.solve.state import TaskState
+from labrunner.solve.transcript import Transcript
+from labrunner.solve.verdict import Finding, blame, grade
+from labrunner.trial import classification, phases, preparation
+from labrunner.trial.assignment import AttemptScene, Notes
+from labrunner.trial.collection import Collected, collect
+from labrunner.trial.judgement import Judgement
+from labrunner.trial.masking import Masker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What all attempts of one run share."""
+
+    live: LiveTask
+    gate: ModelGate
+    lanes: Lanes
+    shelf: Shelf
+    masker: Masker
+    maker: SandboxMaker | None
+    """None for tasks without a sandbox."""
+
+
+class SolveAttempt:
+    """One attempt under way."""
+
+    def __init__(self, scene: AttemptScene, shop: Workshop, notes: Notes) -> None:
+        """Take what is to be carried out."""
+        self._scene = scene
+        self._shop = shop
+        self._notes = notes
+        self._transcript = Transcript(
+            lambda seq, line: notes.add_event(scene.assignment, seq, line), shop.masker
+        )
+        meter = Meter(shop.live.limits, time.monotonic)
+        self._ledger = Ledger(scene=scene, meter=meter, is_command=shop.live.command is not None)
+
+    async def carry_out(self) -> Completion:
+        """Carry it out and say how it ended."""
+        end: AttemptEnd
+        try:
+            end = await self._reach_end()
+        except asyncio.CancelledError:
+            leave(self._scene.folders.root, self._transcript.close())
+            raise
+        except AttemptFailed as failure:
+            end = self._note_failure(failure)
+        except StoreError:
+            raise
+        except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
+            told = "".join(traceback.format_exception(bug))
+            end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
+        return await self._complete(end)
+
+    async def _reach_end(self) -> AttemptEnd:
+        attempt = self._make_running()
+        with as_current(attempt), inside(self._shop.live.folder):
+            if self._shop.maker is None:
+                return await self._solve(attempt) or await self._score(attempt, None)
+            async with self._enter(self._shop.maker) as (place, guest):
+                if end := await self._work_in(attempt, place, guest):
+                    return end
+                return await self._score_in(attempt, place, guest)
+
+    def _make_running(self) -> Running:
+        scene, live = self._scene, self._shop.live
+        model = live.model.name if live.model else None
+        self._transcript.add(
+            "start",
+            sample=scene.task.id,
+            epoch=scene.ids.repl_idx + 1,
+            attempt=scene.assignment.attempt,
+            model=model,
+        )
+        return Running(
+            trial_id=scene.assignment.trial_id,
+            home=asyncio.get_running_loop(),
+            transcript=self._transcript,
+            meter=self._ledger.meter,
+            gate=self._shop.gate,
+            model=live.model,
+            state=first_state(scene, model or "none"),
+        )
+
+    async def _work_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd | None:
+        """The agent's part in a sandbox, up to the barrier; the attempt's end, if that decides it already."""
+        ledger = self._ledger
+        setup, agent = phases.setup_phase(self._scene, guest), phases.agent_phase(self._scene, guest)
+        if ledger.is_command:
+            with ledger.timing("agent"):
+                ledger.note_run(await place.run_agent(setup, agent))
+            failed = ledger.note_setup(ledger.run.setup)
+        else:
+            with ledger.timing("setup"):
+                failed = ledger.note_setup(await place.begin(setup, agent))
+            failed = failed or await self._solve_in(attempt, place)
+        policy = self._scene.context.experiment.grade_on_agent_failure
+        return failed or classification.end_before_grading(
+            ledger.agent_facts(), grade_on_agent_failure=policy
+        )
+
+    async def _solve_in(self, attempt: Running, place: ExecSandbox) -> Failed | None:
+        """Let the solvers use a sandbox, and take it away from whatever they left."""
+        attempt.environment = SandboxEnvironment(place, attempt)
+        failed = await self._solve(attempt)
+        with self._ledger.timing("barrier"):
+            self._ledger.note_run(await attempt.environment.end_all())
+        attempt.environment.close()
+        attempt.environment = None
+        return failed
+
+    async def _solve(self, attempt: Running) -> Failed | None:
+        """Run the solvers within the limits; how they failed, if they did."""
+        try:
+            with self._ledger.timing("agent"):
+                await self._within_limits(attempt)
+        except LimitExceeded as limit:
+            self._ledger.ended_by = limit.kind
+            self._transcript.add("limit", limit=limit.kind, message=str(limit))
+        except Exception as error:  # noqa: BLE001 - whatever a task's code raises becomes a record
+            return self._note_failure(error, "solving")
+        return None
+
+    async def _within_limits(self, attempt: Running) -> None:
+        """Run the solvers in a lane, timed from here: a lane that blocks can't hold its own clock."""
+        limits, meter, loop = self._shop.live.limits, self._ledger.meter, asyncio.get_running_loop()
+        clock, work = asyncio.timeout(limits.time_s), asyncio.timeout(limits.working_s)
+
+        def on_waiting(is_waiting: bool) -> None:
+            left = meter.working_left_s
+            if left is not None and not work.expired():
+                work.reschedule(None if is_waiting else loop.time() + left)
+
+        try:
+            async with clock, work:
+                meter.on_waiting = on_waiting
+                await self._shop.lanes.run(attempt.trial_id, lambda: self._take_steps(attempt))
+        except (TimeoutError, Abandoned) as error:
+            if clock.expired():
+                raise LimitExceeded("time", f"the limit is {limits.time_s:g} s") from error
+            if work.expired():
+                told = f"the limit is {limits.working_s:g} s of working time"
+                raise LimitExceeded("working_time", told) from error
+            if isinstance(error, Abandoned):
+                raise asyncio.CancelledError from error
+            raise
+        finally:
+            meter.on_waiting = None
+
+    async def _take_steps(self, attempt: Running) -> None:
+        for step in self._shop.live.steps:
+            attempt.state = await step(attempt.state, generate_state)
+            if attempt.state.completed:
+                break
+
+    async def _score_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd:
+        """Let every scorer speak, the command first: it must not see what others left."""
+        judgement = None
+        if self._shop.live.grader is not None:
+            grading = CommandGrading(scene=self._scene, notes=self._notes, masker=self._shop.masker)
+            try:
+                judgement = await grading.run(place, guest, self._ledger.agent_facts().ending)
+            finally:
+                self._ledger.grader, self._ledger.grader_tries = grading.end, grading.tries
+                self._ledger.phases_s["grader"] = grading.seconds
+            value = judgement.primary_metric_value
+            self._transcript.add("score", scorer="command", value=value, verdict=judgement.verdict)
+        attempt.environment = SandboxEnvironment(place, attempt)
+        try:
+            return await self._score(attempt, judgement)
+        finally:
+            attempt.environment.close()
+
+    async def _score(self, attempt: Running, judgement: Judgement | None) -> AttemptEnd:
+        """Ask the scorers in Python, and join what they say with a command's word."""
+        ledger = self._ledger
+        ledger.meter.is_scoring = True
+        self._transcript.add("scoring")
+        try:
+            with ledger.timing("grader"):
+                scores = await self._shop.lanes.run(attempt.trial_id, lambda: self._ask_judges(attempt))
+        except Abandoned:
+            raise asyncio.CancelledError from None
+        except Exception as error:  # noqa: BLE001 - whatever a task's code raises becomes a record
+            return self._note_failure(error, "scoring")
+        finding = Finding(
+            completion=None if ledger.is_command else attempt.state.output.completion,
+            ended_by=ledger.ended_by,
+            flags=("system_changed",) if ledger.run.system_changes else (),
+        )
+        return grade(scores, judgement, finding)
+
+    async def _ask_judges(self, attempt: Running) -> dict[str, Score]:
+        scores: dict[str, Score] = {}
+        for judge in self._shop.live.judges:
+            score = scores[judge.name] = await judge(attempt.state, attempt.state.target)
+            attempt.transcript.add(
+                "score",
+                scorer=judge.name,
+                value=score.value,
+                answer=score.answer,
+                explanation=score.explanation,
+                metadata=score.metadata,
+            )
+        return scores
+
+    def _note_failure(self, error: Exception, doing: str = "") -> Failed:
+        told = "".join(traceback.format_exception(error))
+        failed = blame(error, doing, told)
+        self._transcript.add("error", cause=failed.cause, message=failed.message, traceback=told)
+        return failed
+
+    @asynccontextmanager
+    async def _enter(self, maker: SandboxMaker) -> AsyncIterator[tuple[ExecSandbox, GuestPaths]]:
+        """Make the attempt's sandbox over fresh folders."""
+        scene, ledger = self._scene, self._ledger
+        agent_dir = Path(scene.variant.agent.dir.path) if scene.variant.agent.dir else None
+        guest = maker.guest_paths(scene.folders, agent_dir)
+        ledger.has_folders = True
+        with ledger.timing("prepare"):
+            await asyncio.to_thread(preparation.lay_out, scene)
+        async with maker.open(make_spec(scene, agent_dir)) as place:
+            if not isinstance(place, ExecSandbox):
+                raise SandboxFailed("no_calls", f"a {scene.variant.sandbox.kind} sandbox takes no calls")
+            ledger.barrier, ledger.limits = place.barrier, dict(place.limits)
+            policy = phases.policy_note(scene, ledger.limits)
+            await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
+            yield place, guest
+
+    async def _complete(self, end: AttemptEnd) -> Completion:
+        ledger, shop = self._ledger, self._shop
+        self._transcript.add("end", outcome=type(end).__name__.lower())
+        kept, transcript = Collected(files=(), logs=(), masked_secrets=0), None
+        try:
+            with ledger.timing("collect"):
+                if ledger.has_folders:
+                    kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker)
+                data, is_new = self._transcript.close(), not ledger.has_folders
+                kept = replace(kept, masked_secrets=kept.masked_secrets + self._transcript.masked)
+                transcript = await shop.shelf.put(self._scene.folders.root, data, is_new=is_new)
+        except AttemptFailed as failure:
+            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+        return ledger.complete(end, kept, transcript, shop.masker)
+
+
+def first_state(scene: AttemptScene, model: str) -> TaskState:
+    """The state that an attempt starts from: the original sample, whatever attempts came before."""
+    sample = read_sample(scene.task)
+    return TaskState(
+        model=model,
+        sample_id=scene.task.id,
+        epoch=scene.ids.repl_idx + 1,
+        input=sample.input,
+        messages=as_conversation(sample.input),
+        target=Target(sample.target),
+        choices=Choices.of(sample.choices),
+        metadata=dict(sample.metadata or {}),
+    )
+
+
+def make_spec(scene: AttemptScene, agent_dir: Path | None) -> SandboxSpec:
+    """What a sandbox must know about the attempt that it is made for."""
+    assignment = scene.assignment
+    mark = Mark(
+        run=scene.context.mark(),
+        trial_id=assignment.trial_id,
+        attempt=assignment.attempt,
+        token=assignment.token,
+    )
+    return SandboxSpec(
+        folders=scene.folders,
+        plan=phases.sandbox_plan(scene),
+        agent_dir=agent_dir,
+        label=f"{scene.context.run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}",
+        mark=mark,
+        demands=phases.demands(scene.context.experiment, scene.task, scene.variant),
+    )

@@ -1,0 +1,67 @@
+"""How answers are asked for: settings that shape them, and how patiently they are asked for.
+
+What shapes an answer is measured and stands in the experiment's digest; patience (connections, retries,
+time-outs) is policy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from labrunner.errors import InputError
+
+PATIENCE: Final = frozenset({"max_connections", "max_retries", "timeout"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateConfig:
+    """Settings of a request; None leaves the provider's."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop_seqs: tuple[str, ...] | list[str] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    parallel_tool_calls: bool | None = None
+    system_message: str | None = None
+    """Put before the conversation where it has no system message."""
+    extra: Mapping[str, Any] | None = None  # any JSON: a provider's own settings, handed on as they are
+    max_connections: int | None = None
+    """How many requests a provider gets at once, over all trials of a run."""
+    max_retries: int | None = None
+    """How often a request is made again after trouble of the provider's."""
+    timeout: float | None = None
+    """Seconds after which a request counts as failed."""
+
+    def merge(self, other: "GenerateConfig | None") -> "GenerateConfig":
+        """Lay the settings of another one over these."""
+        return self if other is None else replace(self, **given(other))
+
+    def measured(self) -> dict[str, Any]:
+        """What shapes answers, as plain JSON."""
+        return {name: _plain(value) for name, value in given(self).items() if name not in PATIENCE}
+
+
+NO_SETTINGS: Final = GenerateConfig()
+
+
+def given(config: GenerateConfig) -> dict[str, Any]:
+    """The settings that were made."""
+    values = {each.name: getattr(config, each.name) for each in fields(config)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def make_config(settings: Mapping[str, Any], where: str) -> GenerateConfig:
+    """Make a configuration of names and values; an unknown name is refused with those that exist."""
+    known = [each.name for each in fields(GenerateConfig)]
+    for name in settings:
+        if name not in known:
+            raise InputError(where, f"there is no setting {name!r}; there are: {', '.join(known)}")
+    return GenerateConfig(**settings)
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

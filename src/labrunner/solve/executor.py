@@ -1,0 +1,125 @@
+"""Carrying out attempts of Python tasks in this process, behind the executor's door."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from labrunner.errors import InputError
+from labrunner.executor.door import Leavings
+from labrunner.executor.local import LocalExecutor
+from labrunner.experiment.model import Policy, SandboxKind
+from labrunner.records.completion import Completion
+from labrunner.sandbox.door import Check, SandboxMaker, Survivor
+from labrunner.solve.attempt import SolveAttempt, Workshop
+from labrunner.solve.gate import ModelGate, Patience
+from labrunner.solve.lane import Lanes
+from labrunner.solve.place import inside
+from labrunner.solve.resolution import LiveTask, variant_of
+from labrunner.solve.shelf import Shelf
+from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
+from labrunner.trial.masking import Masker, make_masker
+from labrunner.trial.removal import remove_tree
+
+
+class SolveExecutor:
+    """Runs solvers and scorers here, and what they call in sandboxes of this machine."""
+
+    def __init__(
+        self,
+        context: TrialContext,
+        make: Callable[[SandboxKind], SandboxMaker],
+        find_live: Callable[[], LiveTask],
+    ) -> None:
+        """Take what all attempts share, and how to come by the task's own code once it is needed."""
+        self._context = context
+        self._find_live = find_live
+        kind = variant_of(context.experiment).sandbox.kind
+        self._local = None if kind == "none" else LocalExecutor(context, make)
+        self._maker = None if kind == "none" else make(kind)
+        self._made: Workshop | None = None
+
+    @property
+    def _shop(self) -> Workshop:
+        if self._made is None:
+            self._made = Workshop(
+                live=self._find_live(),
+                gate=ModelGate(_patience(self._context.experiment.policy)),
+                lanes=Lanes(),
+                shelf=Shelf(),
+                masker=_masker(self._context),
+                maker=self._maker,
+            )
+        return self._made
+
+    async def preflight(self) -> tuple[Check, ...]:
+        """Make the model's client, and launch a sandbox where there is one."""
+        sandboxes = await self._local.preflight() if self._local is not None else ()
+        return (*sandboxes, *self._check_model())
+
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        """Never: solvers live in this process."""
+        del assignment
+        return False
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        """Carry out one attempt."""
+        del survivor
+        return await SolveAttempt(set_scene(self._context, assignment), self._shop, notes).carry_out()
+
+    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+        """Remove what the policy does not keep of an attempt; its transcript stays."""
+        if self._maker is None:
+            return
+        await self._maker.release(assignment.token, keep=not drop.sandbox)
+        folders = set_scene(self._context, assignment).folders
+        gone = [folders.workspace] if drop.workspace else []
+        gone += [folders.logs] if drop.logs else []
+        for folder in gone:
+            await asyncio.to_thread(remove_tree, folder)
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """None can be taken up: a solver ended with its runner."""
+        return ()
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Remove what a crashed runner's attempts left."""
+        return 0 if self._maker is None else await self._maker.reap(self._context.mark(), keep)
+
+    async def close(self) -> None:
+        """Let go of connections, lanes and sandboxes."""
+        if self._made is not None:
+            await self._made.gate.close()
+            self._made.lanes.close()
+        if self._maker is not None:
+            await self._maker.close()
+        if self._local is not None:
+            await self._local.close()
+
+    def _check_model(self) -> Iterator[Check]:
+        model = self._shop.live.model
+        if model is None:
+            return
+        try:
+            with inside(self._shop.live.folder):
+                model.make_backend()
+        except InputError as error:
+            yield Check(name="model", passed=False, message=error.problem)
+        else:
+            yield Check(name="model", passed=True, message=f"{model.name} can be asked")
+
+
+def _patience(policy: Policy) -> Patience:
+    return Patience(
+        max_connections=policy.max_connections,
+        max_retries=policy.max_retries,
+        timeout_s=policy.request_timeout_s,
+    )
+
+
+def _masker(context: TrialContext) -> Masker:
+    """Mask what the task declares, and keys of providers, which are nobody's to read."""
+    variant, grader = variant_of(context.experiment), context.experiment.tasks[0].grader
+    declared = {*variant.agent.secrets, *grader.secrets}
+    names = {*declared, *(name for name in context.secrets if name.endswith("_API_KEY"))}
+    return make_masker({name: context.secrets[name] for name in names if context.secrets.get(name)})

@@ -1,0 +1,199 @@
+"""Loops in threads of their own for the code of tasks, so that code that blocks stalls nothing else.
+
+One lane carries all trials as long as it answers. A lane that does not answer for a while is stuck: people
+are told which trial and line keep it, and work that comes meanwhile goes to a fresh lane. Time limits, the
+display, commits and sandboxes live in the home loop and never wait for a lane. Work that does not end when
+it is cancelled is abandoned: its lane is lost, its trial is not.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+STUCK_AFTER_S: Final = 2.0
+BEAT_S: Final = 0.5
+GIVE_UP_S: Final = 5.0
+"""How long work may take to end once it is cancelled."""
+_log: Final = logging.getLogger("labrunner")
+
+
+class Abandoned(Exception):
+    """Work did not end when it was told to: it blocks its lane."""
+
+
+class LeftByItself(Exception):
+    """Code of a task tried to end the whole program, or its own task, from within."""
+
+
+class Lane:
+    """One loop in one thread."""
+
+    def __init__(self, number: int) -> None:
+        """Start the thread."""
+        self.loop = asyncio.new_event_loop()
+        self.working: set[str] = set()
+        self.answered_at = time.monotonic()
+        self.is_told = False
+        """People know that it is stuck."""
+        self._thread = threading.Thread(target=self._serve, name=f"lab-lane-{number}", daemon=True)
+        self._thread.start()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since it last answered."""
+        return time.monotonic() - self.answered_at
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something keeps it."""
+        return self.silent_s > STUCK_AFTER_S
+
+    async def run(self, name: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Carry out work in this lane, from the home loop. Cancelling waits for the work's end, not for ever.
+
+        Raises Abandoned when it was cancelled and does not end.
+        """
+        home = asyncio.get_running_loop()
+        done: asyncio.Future[T] = home.create_future()
+        begun: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            # The lane is the task's owner; `done` is told whatever becomes of it.
+            task = self.loop.create_task(_contained(make()), name=name)
+            begun.append(task)
+            task.add_done_callback(lambda task: home.call_soon_threadsafe(_settle, done, task))
+
+        self.working.add(name)
+        self.loop.call_soon_threadsafe(begin, context=copy_context())
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            if done.cancelled():
+                raise LeftByItself("the task's code cancelled itself") from None
+            self.loop.call_soon_threadsafe(lambda: begun[0].cancel())  # noqa: PLW0108 - begun by then, not now
+            await _wait_for_end(done)
+            raise
+        finally:
+            self.working.discard(name)
+
+    def beat(self) -> None:
+        """Ask for a sign of life."""
+        self.loop.call_soon_threadsafe(self._answer)
+
+    def where(self) -> str:
+        """The trial and the line that keep it, as far as can be told from outside."""
+        task = asyncio.current_task(self.loop)
+        name = task.get_name() if task is not None else ""
+        trial = name if name in self.working else ", ".join(sorted(self.working)[:5]) or "unknown"
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way
+        if frame is None:
+            return f"trial {trial}"
+        last = traceback.extract_stack(frame, limit=1)[0]
+        return f"trial {trial} at {last.filename}:{last.lineno} ({last.name})"
+
+    def close(self) -> None:
+        """Let the thread end, when it can."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        if not self.is_stuck:
+            self._thread.join(timeout=GIVE_UP_S)
+            if not self._thread.is_alive():
+                self.loop.close()
+
+    def _answer(self) -> None:
+        self.answered_at = time.monotonic()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+
+
+class Lanes:
+    """The lanes of one run, and the watchdog over them."""
+
+    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
+        """Start nothing yet."""
+        self._lanes: list[Lane] = []
+        self._warn = warn or _log.warning
+        self._is_over = threading.Event()
+        self._watchdog: threading.Thread | None = None
+
+    async def run(self, name: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Carry out work in a lane that answers."""
+        return await self._choose().run(name, make)
+
+    def close(self) -> None:
+        """End all lanes that can be ended."""
+        self._is_over.set()
+        for lane in self._lanes:
+            lane.close()
+        self._lanes.clear()
+
+    def _choose(self) -> Lane:
+        if self._watchdog is None:
+            self._watchdog = threading.Thread(target=self._watch, name="lab-watchdog", daemon=True)
+            self._watchdog.start()
+        for lane in self._lanes:
+            if not lane.is_stuck:
+                return lane
+        self._lanes.append(Lane(len(self._lanes) + 1))
+        return self._lanes[-1]
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(BEAT_S):
+            for lane in list(self._lanes):
+                self._look(lane)
+
+    def _look(self, lane: Lane) -> None:
+        if not lane.is_stuck:
+            lane.is_told = False
+        elif not lane.is_told:
+            lane.is_told = True
+            self._warn(
+                f"{lane.where()} has blocked its event loop for {lane.silent_s:.0f} s; trials beside it "
+                "wait. Let blocking code run in a thread: await asyncio.to_thread(...)"
+            )
+        lane.beat()
+
+
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    """Keep what would end the lane's thread inside the task."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        raise LeftByItself(f"the task's code raised {type(error).__name__}") from error
+
+
+def _settle(done: asyncio.Future[T], task: asyncio.Task[T]) -> None:
+    if done.done():
+        return
+    if task.cancelled():
+        done.cancel()
+    elif (error := task.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(task.result())
+
+
+async def _wait_for_end(done: asyncio.Future[Any]) -> None:
+    """Wait until cancelled work has ended, whatever it ends with; being cancelled again changes nothing."""
+    deadline = time.monotonic() + GIVE_UP_S
+    while not done.done():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            # Whoever abandons it must not hear of its end any more.
+            done.cancel()
+            raise Abandoned(f"work that was cancelled did not end in {GIVE_UP_S:.0f} s")
+        try:
+            await asyncio.wait([done], timeout=left)
+        except asyncio.CancelledError:
+            continue
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,185 @@
+"""A finished sample as Python users read it: its rows joined with its transcript."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from labrunner.experiment.model import Task
+from labrunner.records.completion import AttemptFact, AttemptTiming
+from labrunner.records.rows import SlotRows
+from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, from_plain
+from labrunner.solve.rows import read_sample
+from labrunner.solve.score import Score
+from labrunner.solve.shelf import TRANSCRIPT
+from labrunner.solve.transcript import expand, read_events
+from labrunner.store.layout import RunPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleError:
+    """Why an attempt has no score."""
+
+    message: str
+    cause: str
+    reason: str
+    traceback: str | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleLimit:
+    """The limit that an attempt ran into."""
+
+    type: str
+    limit: float | int | None
+
+
+class EvalSample:
+    """A finished sample. Rows are at hand; the transcript is read when it is asked for."""
+
+    def __init__(self, *, rows: SlotRows, task: Task, paths: RunPaths) -> None:
+        """Join a sample's rows with what they refer to."""
+        self._rows = rows
+        self._task = task
+        self._paths = paths
+        given = read_sample(task)
+        self.id = rows.trial.ids.task_id
+        self.epoch = rows.trial.ids.repl_idx + 1
+        self.input = given.input
+        self.choices = given.choices
+        self.target = given.target
+        self.metadata: Mapping[str, Any] = given.metadata or {}  # any JSON: the author's own
+        self.trial_id = rows.trial_id
+        self.attempts = len(rows.trial.attempts)
+
+    @property
+    def scores(self) -> dict[str, Score] | None:
+        """Scores by scorer; None for a sample that failed."""
+        if not self._rows.scores:
+            return None
+        row = self._rows.scores[0]
+        recorded = row.ext.get("scores", {})
+        scores = {name: _score(plain) for name, plain in recorded.items()}
+        if "command" in row.metrics or not scores:
+            scores.setdefault("command", Score(row.primary_metric_value))
+        return scores
+
+    @property
+    def score(self) -> Score | None:
+        """The first scorer's score."""
+        scores = self.scores
+        return next(iter(scores.values())) if scores else None
+
+    @property
+    def error(self) -> SampleError | None:
+        """Why the sample failed, if it did."""
+        fact = self._rows.trial.attempts[-1] if self._rows.trial.attempts else None
+        if self._rows.trial.outcome == "graded" or fact is None:
+            return None
+        return _error(fact, self._timing(fact.attempt))
+
+    @property
+    def error_retries(self) -> list[SampleError]:
+        """Errors of the attempts before the last one."""
+        return [_error(fact, self._timing(fact.attempt)) for fact in self._rows.trial.attempts[:-1]]
+
+    @property
+    def limit(self) -> SampleLimit | None:
+        """The limit that ended the solver, if one did."""
+        kind = self._rows.trial.ended_by
+        if kind is None:
+            return None
+        names = {"time": "time_s", "working_time": "working_s", "cost": "cost_usd"}
+        limits = self._timing(self._rows.attempt).limits
+        value = limits.get(names.get(kind, kind))
+        return SampleLimit(type=kind, limit=value if isinstance(value, int | float) else None)
+
+    @property
+    def model_usage(self) -> ModelUsage:
+        """What all attempts took."""
+        total = ModelUsage()
+        for timing in self._rows.timing.attempts:
+            cost = timing.usage.get("cost_usd")
+            total = total + ModelUsage(
+                input_tokens=int(timing.usage.get("input_tokens", 0)),
+                output_tokens=int(timing.usage.get("output_tokens", 0)),
+                total_tokens=int(timing.usage.get("tokens", 0)),
+                cost_usd=None if cost is None else float(cost),
+            )
+        return total
+
+    @property
+    def total_time(self) -> float:
+        """Seconds that all attempts took."""
+        return sum(
+            (datetime.fromisoformat(each.ended_at) - datetime.fromisoformat(each.started_at)).total_seconds()
+            for each in self._rows.timing.attempts
+        )
+
+    @property
+    def working_time(self) -> float:
+        """Seconds that all attempts worked."""
+        return sum(float(each.usage.get("working_s", 0.0)) for each in self._rows.timing.attempts)
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        """The last attempt's transcript."""
+        return self.attempt_events(self._rows.attempt)
+
+    def attempt_events(self, attempt: int) -> list[dict[str, Any]]:
+        """An attempt's transcript; empty where there is none."""
+        path = self._paths.attempt(self.trial_id, attempt) / TRANSCRIPT
+        return read_events(path.read_bytes()) if path.is_file() else []
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """The conversation as its last model call saw and left it."""
+        known = {event["id"]: event["message"] for event in self.events if event["event"] == "message"}
+        call = _last_call(self.events)
+        if call is None:
+            return [from_plain(known[number]) for number in sorted(known)]
+        said = [number for number in sorted(known) if number > call["output"]]
+        return [from_plain(known[number]) for number in (*expand(call["input"]), call["output"], *said)]
+
+    @property
+    def output(self) -> ModelOutput:
+        """The last answer of the model."""
+        call = _last_call(self.events)
+        if call is None:
+            return ModelOutput()
+        known = {event["id"]: event["message"] for event in self.events if event["event"] == "message"}
+        message = from_plain(known[call["output"]])
+        assert isinstance(message, ChatMessageAssistant)
+        return ModelOutput(model=call["model"], message=message, stop_reason=call["stop_reason"])
+
+    def __repr__(self) -> str:
+        """Id, epoch and score."""
+        return f"EvalSample(id={self.id!r}, epoch={self.epoch}, score={self.score!r}, error={self.error!r})"
+
+    def _timing(self, attempt: int) -> AttemptTiming:
+        return next(each for each in self._rows.timing.attempts if each.attempt == attempt)
+
+
+def _last_call(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The solver's last model call: those of scorers come after scoring has begun."""
+    calls = [event for event in events if event["event"] == "model"]
+    before = [event["seq"] for event in events if event["event"] in {"scoring", "score"}]
+    solved = [call for call in calls if not before or call["seq"] < before[0]]
+    return solved[-1] if solved else None
+
+
+def _score(plain: Mapping[str, Any]) -> Score:
+    answer = plain.get("answer")
+    return Score(plain["value"], answer, plain.get("explanation", answer), plain.get("metadata"))
+
+
+def _error(fact: AttemptFact, timing: AttemptTiming) -> SampleError:
+    return SampleError(
+        message=timing.message or "",
+        cause=str(fact.cause) if fact.cause is not None else "",
+        reason=fact.reason or "",
+        traceback=timing.traceback,
+        attempt=fact.attempt,
+    )

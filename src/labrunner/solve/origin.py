@@ -1,0 +1,103 @@
+"""Where Python tasks come from: files to experiments, runs back to tasks, experiments to executors.
+
+The engine knows nothing of Python tasks; whoever starts a run hands it `PythonTasks.executor` and
+`PythonTasks.reread`. Light to import: the rest of this room is loaded when a Python task is met.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from labrunner.engine.rereading import reread_file
+from labrunner.errors import InputError
+from labrunner.executor.door import Executor
+from labrunner.executor.local import LocalExecutor
+from labrunner.experiment.model import Experiment, Program, SandboxKind
+from labrunner.experiment.overrides import Overrides
+from labrunner.records.run import RunRecord
+from labrunner.sandbox.door import SandboxMaker
+from labrunner.trial.assignment import TrialContext
+
+if TYPE_CHECKING:
+    from labrunner.solve.model import Model
+    from labrunner.solve.resolution import LiveTask
+    from labrunner.solve.score import Metric
+    from labrunner.solve.task import Task
+
+
+class PythonTasks:
+    """The Python tasks that this process has made, by the digests of their experiments."""
+
+    def __init__(self, model: "Model | None" = None) -> None:
+        """Know none yet; `model` is asked instead of the one that a name stands for."""
+        self._lives: dict[str, LiveTask] = {}
+        self._model = model
+
+    def load(self, target: str, overrides: Overrides) -> list[Experiment]:
+        """Resolve the tasks of a Python file, or one of them: `ctf.py`, `ctf.py@name`."""
+        from labrunner.solve.loading import load_tasks
+
+        return [self.resolve(task, overrides) for task in load_tasks(target, overrides.task_arguments)]
+
+    def resolve(self, task: "Task", overrides: Overrides, model: "Model | None" = None) -> Experiment:
+        """Resolve a task, and remember its code."""
+        from labrunner.solve.resolution import resolve_task
+
+        resolved = resolve_task(task, overrides, model or self._model)
+        self._lives[resolved.experiment.digest] = resolved.live
+        return resolved.experiment
+
+    def executor(self, context: TrialContext, make: Callable[[SandboxKind], SandboxMaker]) -> Executor:
+        """Who carries out an experiment's attempts."""
+        program = context.experiment.variants[0].program
+        if program is None or not program.in_process:
+            return LocalExecutor(context, make)
+        from labrunner.solve.executor import SolveExecutor
+
+        return SolveExecutor(context, make, lambda: self._find(context, program))
+
+    def metrics(self, experiment: Experiment) -> "Mapping[str, Sequence[Metric]]":
+        """The metrics of an experiment's scorers, where their code is at hand."""
+        live = self._lives.get(experiment.digest)
+        return {} if live is None else {judge.name: judge.metrics for judge in live.judges}
+
+    def reread(self, record: RunRecord, overrides: Overrides) -> Experiment:
+        """Resolve a run's experiment as it is now: its file, or its `@task` function called again."""
+        program = read_program(record.experiment)
+        if program is None:
+            return reread_file(record, overrides)
+        return self.resolve(_make_again(program, overrides, f"run {record.run_id}"), overrides)
+
+    def _find(self, context: TrialContext, program: Program) -> "LiveTask":
+        """The code of an experiment: remembered, or made again."""
+        digest = context.experiment.digest
+        if digest not in self._lives:
+            model = program.model
+            overrides = Overrides(model=model, limits=program.limits, generate=program.config)
+            overrides = replace(overrides, model_base_url=program.base_url)
+            self.resolve(_make_again(program, overrides, f"run {context.run_id}"), overrides)
+            # Made with the whole dataset, where the run may have only a part: the code is the same.
+            self._lives.setdefault(digest, self._lives[next(reversed(self._lives))])
+        return self._lives[digest]
+
+
+def read_program(record: Mapping[str, Any]) -> Program | None:
+    """The Python task of a recorded experiment; None for one that came from a file."""
+    import msgspec
+
+    plain = record["variants"][0].get("program")
+    return None if plain is None else msgspec.convert(plain, Program)
+
+
+def _make_again(program: Program, overrides: Overrides, who: str) -> "Task":
+    """Call a task's function again, with what it was called with before."""
+    if program.file is None or not program.is_repeatable:
+        raise InputError(
+            f"task {program.task}",
+            f"{who} can't be continued or retried: its Task was made outside of an @task function, or with "
+            "arguments that can't be recorded; make it in a function of a file, with @task above it",
+        )
+    from labrunner.solve.loading import load_tasks
+
+    arguments = {**program.arguments, **overrides.task_arguments}
+    return load_tasks(f"{program.file.path}@{program.task}", arguments)[0]

@@ -1,0 +1,237 @@
+"""From a `Task` to the same frozen `Experiment` that a file gives, and to the live code that carries it out.
+
+The task is written out as an experiment file would be and resolved by the same rules, so that options,
+checks and messages are the same; what only Python has is put beside it as the variant's `Program`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from labrunner.errors import InputError
+from labrunner.experiment.digests import digest_experiment, digest_variant
+from labrunner.experiment.document import Document, Place
+from labrunner.experiment.folders import Contents
+from labrunner.experiment.model import Experiment, Folder, Program, Variant
+from labrunner.experiment.overrides import Overrides, apply_overrides
+from labrunner.experiment.resolution import resolve
+from labrunner.records import canonical
+from labrunner.solve.command import CommandGrader, CommandSolver, split_scorers
+from labrunner.solve.config import GenerateConfig, make_config
+from labrunner.solve.description import describe, is_plain
+from labrunner.solve.gate import DEFAULT_CONNECTIONS
+from labrunner.solve.limits import Limits
+from labrunner.solve.metrics import Epochs
+from labrunner.solve.model import Model, get_model
+from labrunner.solve.place import inside
+from labrunner.solve.rows import make_rows, setup_section
+from labrunner.solve.sandboxes import sandbox_section
+from labrunner.solve.scorer import Judge
+from labrunner.solve.solver import Step, as_steps
+from labrunner.solve.solvers import generate
+from labrunner.solve.task import Task
+
+_ASKING: Final = frozenset({"generate", "multiple_choice", "react"})
+_FEWEST_AT_ONCE: Final = 16
+NOT_A_COMMAND: Final = "python"
+"""Stands where an experiment file has a command, while a task is resolved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTask:
+    """A task's own code, ready to be run."""
+
+    steps: tuple[Step, ...]
+    judges: tuple[Judge, ...]
+    command: CommandSolver | None
+    grader: CommandGrader | None
+    model: Model | None
+    limits: Limits
+    folder: Path
+    """Where its relative paths start from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """An experiment with the code that carries it out."""
+
+    experiment: Experiment
+    live: LiveTask
+
+
+def resolve_task(task: Task, overrides: Overrides, model: Model | None = None) -> Resolved:
+    """Resolve a task, with the options of a run laid over it. Raises InputError, InputErrors."""
+    folder = _folder(task)
+    with inside(folder):
+        live = _live(task, overrides, model, folder)
+        _refuse_without_model(task, live)
+        document = _document(task, live, overrides, folder)
+        plain = replace(overrides, sandbox=None)
+        source = Path(_where(task)) if task.origin and task.origin.file else folder / "task"
+        experiment = resolve(apply_overrides(document, plain), plain, source)
+    return Resolved(experiment=_complete(experiment, task, live, overrides), live=live)
+
+
+def _live(task: Task, overrides: Overrides, model: Model | None, folder: Path) -> LiveTask:
+    judges, grader = split_scorers(task.scorer)
+    if not judges and grader is None:
+        raise InputError(
+            _where(task), f"task {task.title} has no scorer; a trial without a score tells nothing"
+        )
+    command, steps = _solving(task)
+    if task.setup is not None and not isinstance(task.setup, str):
+        if command is not None:
+            raise InputError(
+                _where(task), "setup in Python needs a solver in Python; give the setup as a script"
+            )
+        steps = (*as_steps(task.setup), *steps)
+    return LiveTask(
+        steps=steps,
+        judges=judges,
+        command=command,
+        grader=grader,
+        model=_model(task, overrides, model),
+        limits=task.limits.merge(Limits.of(overrides.limits)),
+        folder=folder,
+    )
+
+
+def _solving(task: Task) -> tuple[CommandSolver | None, tuple[Step, ...]]:
+    if isinstance(task.solver, CommandSolver):
+        return task.solver, ()
+    if isinstance(task.solver, Sequence) and any(isinstance(each, CommandSolver) for each in task.solver):
+        raise InputError(_where(task), "a command is a solver of its own; it can't stand among other solvers")
+    return None, as_steps(task.solver) or (generate(),)
+
+
+def _model(task: Task, overrides: Overrides, given: Model | None) -> Model | None:
+    asked = given or overrides.model or task.model
+    if asked is None:
+        return None
+    config = task.config.merge(make_config(overrides.generate, "-G"))
+    model = asked if isinstance(asked, Model) else get_model(asked, base_url=overrides.model_base_url)
+    return replace(model, config=model.config.merge(config))
+
+
+def _refuse_without_model(task: Task, live: LiveTask) -> None:
+    if live.model is None and any(step.name in _ASKING for step in live.steps):
+        raise InputError(
+            "model", f"task {task.title} asks a model; name one, such as --model openai/gpt-5-mini"
+        )
+
+
+def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) -> Document:
+    epochs = task.epochs if isinstance(task.epochs, Epochs) else Epochs(task.epochs or 1)
+    data: dict[str, Any] = {
+        "schema": 1,
+        "name": task.title,
+        "tags": list(task.tags),
+        "tasks": make_rows(task.dataset, _where(task)),
+        "variants": [{"id": live.model.name if live.model else "baseline"}],
+        "agent": dict(live.command.section) if live.command else {"command": [NOT_A_COMMAND]},
+        "grader": dict(live.grader.section) if live.grader else {"command": [NOT_A_COMMAND]},
+        "sandbox": sandbox_section(overrides.sandbox, task.sandbox, folder),
+        "replications": epochs.epochs,
+        "metadata": _metadata(task),
+        "fail_on_error": task.fail_on_error,
+        "continue_on_fail": task.continue_on_fail,
+        "retry_on_error": task.retry_on_error,
+    }
+    if isinstance(task.setup, str):
+        data["setup"] = setup_section(task.setup)
+    data = {name: value for name, value in data.items() if value is not None}
+    return Document(data=data, places={(): Place(file=_where(task), line=None, folder=folder)})
+
+
+def _metadata(task: Task) -> dict[str, Any]:
+    if not is_plain(dict(task.metadata or {})):
+        raise InputError(_where(task), f"metadata of task {task.title} must be JSON: it is recorded")
+    return {**(task.metadata or {}), **({"version": task.version} if task.version else {})}
+
+
+def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Overrides) -> Experiment:
+    """Put in what only Python has, and take out what only stood in for it."""
+    has_sandbox = task.sandbox is not None or overrides.sandbox is not None
+    if not has_sandbox and (live.command is not None or live.grader is not None):
+        raise InputError(_where(task), "a command needs a sandbox; give the task one, such as 'bubblewrap'")
+    variant = experiment.variants[0]
+    agent = variant.agent if live.command else replace(variant.agent, command=())
+    sandbox = variant.sandbox if has_sandbox else replace(variant.sandbox, kind="none", cpus=0.0, memory_mb=0)
+    variant = replace(variant, agent=agent, sandbox=sandbox, program=_program(task, live))
+    variant = replace(variant, digest=digest_variant(variant))
+    grader = experiment.tasks[0].grader
+    shared = grader if live.grader else replace(grader, command=())
+    tasks = tuple(
+        replace(each, grader=shared, digest=canonical.digest(["sample_v1", each.digest, each.metadata]))
+        for each in experiment.tasks
+    )
+    policy = replace(
+        experiment.policy,
+        max_connections=overrides.max_connections or _config(live).max_connections,
+        max_retries=overrides.max_retries,
+        request_timeout_s=overrides.request_timeout_s,
+        max_concurrency=_concurrency(experiment, live, overrides, has_sandbox=has_sandbox),
+    )
+    changed = replace(experiment, tasks=tasks, variants=(variant,), policy=policy)
+    changed = replace(changed, source=experiment.source if task.origin and task.origin.file else "")
+    return replace(changed, digest=digest_experiment(changed))
+
+
+def _concurrency(experiment: Experiment, live: LiveTask, overrides: Overrides, *, has_sandbox: bool) -> Any:  # noqa: ANN401
+    """What is asked for; trials that only wait for a model are not bound by this machine."""
+    asked = experiment.policy.max_concurrency
+    if asked != "auto" or has_sandbox:
+        return asked
+    connections = overrides.max_connections or _config(live).max_connections or DEFAULT_CONNECTIONS
+    return max(_FEWEST_AT_ONCE, 2 * connections)
+
+
+def _config(live: LiveTask) -> GenerateConfig:
+    return live.model.config if live.model is not None else GenerateConfig()
+
+
+def _program(task: Task, live: LiveTask) -> Program:
+    origin = task.origin
+    epochs = task.epochs if isinstance(task.epochs, Epochs) else Epochs(task.epochs or 1)
+    scorers: Sequence[Judge | CommandGrader] = (*live.judges, *([live.grader] if live.grader else []))
+    return Program(
+        task=origin.name if origin else task.title,
+        file=_source(origin.file) if origin and origin.file else None,
+        arguments=_plain_arguments(origin.arguments) if origin else {},
+        is_repeatable=bool(origin and origin.is_repeatable),
+        in_process=live.command is None or bool(live.judges),
+        model=live.model.name if live.model else None,
+        base_url=live.model.base_url if live.model else None,
+        config=live.model.config.measured() if live.model else {},
+        limits=live.limits.given(),
+        steps=tuple(describe(step) for step in ([live.command] if live.command else live.steps)),
+        scorers=tuple(describe(scorer) for scorer in scorers),
+        reducer=epochs.reducer,
+    )
+
+
+def _source(file: str) -> Folder:
+    return Contents().source(Path(file))
+
+
+def _plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if is_plain(value) else describe(value) for name, value in arguments.items()}
+
+
+def _folder(task: Task) -> Path:
+    return Path(task.origin.file).parent if task.origin and task.origin.file else Path.cwd()
+
+
+def _where(task: Task) -> str:
+    return task.origin.file if task.origin and task.origin.file else f"task {task.title}"
+
+
+def program_of(experiment: Experiment) -> Program | None:
+    """The Python task that an experiment comes from; None for one from a file."""
+    return experiment.variants[0].program
+
+
+def variant_of(experiment: Experiment) -> Variant:
+    """The one variant of a Python task."""
+    return experiment.variants[0]

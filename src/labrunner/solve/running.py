@@ -1,0 +1,70 @@
+"""What the code of a trial can reach while it runs: its model, sandbox, meter and transcript.
+
+User code runs in a loop of its own (`labrunner.solve.lane`); connections, sandboxes and timers live in the
+home loop. `Running.call_home` is the way from one to the other.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labrunner.solve.limits import Meter
+from labrunner.solve.state import TaskState
+from labrunner.solve.transcript import Transcript
+
+if TYPE_CHECKING:
+    from labrunner.solve.environment import SandboxEnvironment
+    from labrunner.solve.gate import ModelGate
+    from labrunner.solve.model import Model
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """One attempt under way."""
+
+    trial_id: str
+    home: asyncio.AbstractEventLoop
+    transcript: Transcript
+    meter: Meter
+    gate: "ModelGate"
+    model: "Model | None"
+    state: TaskState
+    """As it stands: what is scored when a limit ends the solver."""
+    environment: "SandboxEnvironment | None" = None
+
+    async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Have something done in the home loop, and wait for it. Cancelling passes on."""
+        if asyncio.get_running_loop() is self.home:
+            return await make()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self.home))
+
+
+_current: ContextVar[Running | None] = ContextVar("labrunner_running", default=None)
+
+
+def running() -> Running:
+    """The attempt that this code belongs to."""
+    found = _current.get()
+    if found is None:
+        raise RuntimeError("this can only be used while a task runs: inside a solver, a tool or a scorer")
+    return found
+
+
+def maybe_running() -> Running | None:
+    """The attempt that this code belongs to, if it belongs to one."""
+    return _current.get()
+
+
+@contextmanager
+def as_current(attempt: Running) -> Iterator[None]:
+    """While inside, code belongs to this attempt."""
+    token = _current.set(attempt)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,97 @@
+"""What happens in an attempt, event by event: streamed while it happens, then kept as the attempt's file.
+
+Rules: each message stands in it once; model calls name messages by number, so that a long conversation costs
+its length and not its square. Declared secrets are masked before an event leaves. One JSON object a line.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from labrunner.records import canonical
+from labrunner.solve.messages import ChatMessage, fingerprint, to_plain
+from labrunner.trial.masking import Masker
+
+MAX_TEXT: Final = 256 * 1024
+"""Characters of one text that an event keeps; the middle of a longer one is left out."""
+_encoder: Final = msgspec.json.Encoder(enc_hook=repr)
+
+
+class Transcript:
+    """One attempt's events. Written from one place at a time; closed when the attempt has ended."""
+
+    def __init__(self, publish: Callable[[int, bytes], None], masker: Masker) -> None:
+        """Take whom to tell: number of the event, and its line."""
+        self._publish = publish
+        self._masker = masker
+        self._lines: list[bytes] = []
+        self._known: dict[tuple[object, ...], int] = {}
+        self._is_closed = False
+        self.masked = 0
+
+    def add(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - plain JSON, or what has a repr
+        """Note an event."""
+        if self._is_closed:
+            return
+        number = len(self._lines)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = _encoder.encode({"seq": number, "at": at, "event": kind, **fields})
+        line, masked = self._masker.mask(line)
+        self.masked += masked
+        self._lines.append(line)
+        self._publish(number, line)
+
+    def refer(self, messages: Iterable[ChatMessage]) -> list[list[int]]:
+        """Numbers of messages, as ranges; those that are new are noted first."""
+        ranges: list[list[int]] = []
+        for message in messages:
+            number = self._number(message)
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
+            else:
+                ranges.append([number, number])
+        return ranges
+
+    def close(self) -> bytes:
+        """End it; what the file holds."""
+        self._is_closed = True
+        return b"".join(line + b"\n" for line in self._lines)
+
+    def _number(self, message: ChatMessage) -> int:
+        key = fingerprint(message)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self._known)
+            self.add("message", id=number, message=_shortened(to_plain(message)))
+        return number
+
+
+def read_events(data: bytes) -> list[dict[str, Any]]:
+    """Events of a transcript; a torn last line is passed over."""
+    whole = data[: data.rfind(b"\n") + 1]
+    events: list[dict[str, Any]] = []
+    for line in whole.splitlines():
+        plain = canonical.decode_plain(line)
+        if isinstance(plain, dict):
+            events.append(plain)
+    return events
+
+
+def expand(ranges: Sequence[Sequence[int]]) -> list[int]:
+    """The numbers that ranges stand for."""
+    return [number for first, last in ranges for number in range(first, last + 1)]
+
+
+def shorten(text: str, most: int = MAX_TEXT) -> str:
+    """A text with its middle left out where it is long."""
+    if len(text) <= most:
+        return text
+    head = most * 3 // 4
+    tail = most - head
+    return f"{text[:head]}\n[{len(text) - most} characters left out here]\n{text[-tail:]}"
+
+
+def _shortened(plain: dict[str, Any]) -> dict[str, Any]:
+    return {**plain, "content": shorten(plain["content"])} if len(plain["content"]) > MAX_TEXT else plain
