@@ -2,15 +2,18 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
 
 from labrunner.cli.commands import COMMANDS, DECISION
 from labrunner.cli.reference import find_variables
 from labrunner.errors import ExitCode
-from labrunner.experiment.authored import Part
+from labrunner.experiment.authored import ExperimentFile, Part
 from labrunner.experiment.reference import SECTIONS
 from labrunner.policy.causes import CONSEQUENCES
+from labrunner.records.completion import EndedBy
 from labrunner.records.schema import RECORDS
 from tests.docs import blocks
 from tests.docs.pages import ROOT, fences, name, pages, tracked
@@ -20,7 +23,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TEXT_FILES = {"", ".md", ".py", ".sh", ".toml", ".yaml", ".yml", ".json", ".jsonl", ".txt", ".cfg", ".csv"}
 FOREIGN = {
     "the address of a package registry": r"(pypi|npmjs)\.(org|com)|pythonhosted|index-url|artifactory",
-    "a path of somebody's machine": r"/(work|home/\w+|Users/\w+)/\w+",
+    "a path of somebody's machine": r"/work/\w+|/Users/\w+/|/home/(?!me/)\w+/",
 }
 SELF = ROOT / "tests" / "docs" / "test_pages.py"
 
@@ -126,3 +129,29 @@ def test_no_file_holds_what_belongs_to_one_machine(what: str) -> None:
         if path.suffix in TEXT_FILES and path != SELF:
             found = pattern.search(path.read_text("utf-8", errors="replace"))
             assert found is None, f"{name(path)} holds {what}: {found}"
+
+
+def contract_words() -> list[str]:
+    """Variables, limits, verdicts and exit statuses that the program knows."""
+    phases = read("src/labrunner/trial/phases.py")
+    wrapper = read("src/labrunner/sandbox/guest/wrapper.sh").split("# Exit: ")[1].split("\n\n")[0]
+    return [
+        *(f"`{word}`" for word in sorted(set(re.findall(r'"(AGENTLAB_\w+)"', phases)))),
+        *(f"`{word}`" for word in get_args(EndedBy)),
+        *(f"| {number} |" for number in re.findall(r"\b\d+\b", wrapper)),
+    ]
+
+
+@pytest.mark.parametrize("word", contract_words())
+def test_the_contract_explains_what_agents_and_graders_meet(word: str) -> None:
+    assert word in read("docs/runtime-contract.md")
+
+
+@pytest.mark.parametrize("path", [path for path in tracked() if path.match("docs/*.md")], ids=name)
+def test_yaml_of_pages_loads(path: Path) -> None:
+    for fence in fences(path.read_text("utf-8")):
+        if fence.language == "yaml":
+            fields = yaml.safe_load(fence.text)
+            assert set(fields) <= {
+                facts.alias or field for field, facts in ExperimentFile.model_fields.items()
+            }
