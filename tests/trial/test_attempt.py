@@ -5,11 +5,19 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.model import Folder, Setup, WorkspaceFile
+from labrunner.experiment.folders import digest_folder
+from labrunner.experiment.model import Folder, KeepPolicy, Setup, WorkspaceFile
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
-from tests.builders import make_agent, make_experiment, make_grader, make_task, make_variant
+from tests.builders import (
+    make_agent,
+    make_experiment,
+    make_grader,
+    make_policy,
+    make_task,
+    make_variant,
+)
 from tests.trial.attempting import Attempt, ok, scores
 
 PASS = scores('{"verdict": "pass"}')
@@ -275,3 +283,32 @@ async def test_what_a_cut_off_try_left_is_set_aside_as_evidence(tmp_path: Path) 
     trial = run.folders.root.parent
     assert (trial / "1.cut-1" / "evidence").read_text() == "first try"
     assert sorted(path.name for path in trial.iterdir()) == ["1", "1.cut-1", "1.cut-2"]
+
+
+@pytest.mark.parametrize(("keep", "is_digested"), [("always", False), ("failed", True), ("never", True)])
+async def test_a_workspace_that_is_not_kept_leaves_its_digest(
+    tmp_path: Path, keep: str, is_digested: bool
+) -> None:
+    def work(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        (folders.workspace / "answer.txt").write_text("42")
+        return PhaseEnd(exit_status=0)
+
+    policy = make_policy(keep=KeepPolicy(workspace=keep, logs="always"))  # type: ignore[arg-type]  # a parameter
+    run = Attempt(make_experiment(policy=policy), tmp_path, {"agent": work, "grader": PASS})
+
+    completion = await run.carry_out()
+
+    expected = digest_folder(run.folders.workspace, everything=True) if is_digested else None
+    assert completion.timing.workspace_digest == expected
+
+
+async def test_a_workspace_that_nobody_can_read_is_graded_all_the_same(tmp_path: Path) -> None:
+    def work(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        os.mkfifo(folders.workspace / "pipe")
+        (folders.workspace / "loop").symlink_to("loop")
+        return PhaseEnd(exit_status=0)
+
+    completion = await Attempt(make_experiment(), tmp_path, {"agent": work, "grader": PASS}).carry_out()
+
+    assert isinstance(completion.end, Graded)
+    assert completion.timing.workspace_digest is None

@@ -148,6 +148,8 @@ class AttemptTiming(
     traceback: str | None = None
     logs: tuple[FileRef, ...] = ()
     masked_secrets: int = 0
+    workspace_digest: str | None = None
+    """What the agent left, where the policy throws it away after the commit."""
     barrier: dict[str, int | str | bool] = {}
     adopted: bool = False
 

@@ -231,7 +231,8 @@ class _Attempt:
     async def _complete(self, end: AttemptEnd) -> Completion:
         assignment = self._scene.assignment
         try:
-            kept = await self._timed("collect", collect, self._scene.folders, self._masker)
+            keeps = self._keeps_workspace(end)
+            kept = await self._timed("collect", collect, self._scene.folders, self._masker, keeps)
         except AttemptFailed as failure:
             kept = Collected(files=(), logs=(), masked_secrets=0)
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
@@ -250,6 +251,12 @@ class _Attempt:
             timing=self._timing(end, kept),
         )
 
+    def _keeps_workspace(self, end: AttemptEnd) -> bool:
+        """Whether the policy keeps what the agent left."""
+        keep = self._scene.context.experiment.policy.keep.workspace
+        is_good = isinstance(end, Graded) and end.verdict == "pass"
+        return keep == "always" or (keep == "failed" and not is_good)
+
     def _timing(self, end: AttemptEnd, kept: Collected) -> AttemptTiming:
         failed = end if isinstance(end, Failed) else None
         return AttemptTiming(
@@ -265,6 +272,7 @@ class _Attempt:
             traceback=self._masked(failed.traceback) if failed and failed.traceback else None,
             logs=kept.logs,
             masked_secrets=kept.masked_secrets,
+            workspace_digest=kept.workspace_digest,
             barrier=dict(self._run.facts),
             adopted=self._survivor is not None,
         )

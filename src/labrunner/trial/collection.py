@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import InputError, SandboxFailed
+from labrunner.experiment.folders import digest_folder
 from labrunner.records.completion import FileRef
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.handedin import Refusal, read_plain, restore_rights
@@ -23,6 +24,8 @@ RESULT_CAP: Final = 16 * 1024 * 1024
 LOG_HEAD: Final = 256 * 1024
 LOG_TAIL: Final = 768 * 1024
 EVENTS_CAP: Final = 64 * 1024 * 1024
+WORKSPACE_CAP: Final = 1024 * 1024 * 1024
+"""Larger workspaces go without a digest: reading them would cost more than it tells."""
 
 _RESULTS: Final = ("result.json", "benchmark_prediction.json", "benchmark_score.json")
 
@@ -34,9 +37,11 @@ class Collected:
     files: tuple[FileRef, ...]
     logs: tuple[FileRef, ...]
     masked_secrets: int
+    workspace_digest: str | None = None
+    """Of a workspace that will not be kept; None where nobody can tell what it held."""
 
 
-def collect(folders: AttemptFolders, masker: Masker) -> Collected:
+def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = True) -> Collected:
     """Keep results and logs of an attempt, throw the rest of its scaffolding away, sync what is named."""
     with SandboxFailed.during("collect", f"collecting what the sandbox left in {folders.root}"):
         keeping = _Keeping(folders=folders, masker=masker)
@@ -46,7 +51,12 @@ def collect(folders: AttemptFolders, masker: Masker) -> Collected:
             _sync_folder(folder)
         remove_tree(folders.scratch)
         remove_tree(folders.grader)
-        return Collected(files=files, logs=logs, masked_secrets=keeping.masked)
+        return Collected(
+            files=files,
+            logs=logs,
+            masked_secrets=keeping.masked,
+            workspace_digest=None if keeps_workspace else _digest_workspace(folders.workspace),
+        )
 
 
 class _Keeping:
@@ -95,6 +105,15 @@ class _Keeping:
             digest=f"sha256:{hashlib.sha256(kept).hexdigest()}",
             size=len(kept),
         )
+
+
+def _digest_workspace(workspace: Path) -> str | None:
+    """Digest of what an agent left, whatever that is: files that can't be read have none."""
+    try:
+        sizes = sum(path.lstat().st_size for path in workspace.rglob("*"))
+        return digest_folder(workspace, everything=True) if sizes <= WORKSPACE_CAP else None
+    except (OSError, InputError):
+        return None
 
 
 def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[Path]:
