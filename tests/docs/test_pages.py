@@ -1,6 +1,7 @@
 """Links, commands, words and names in the pages of this repository."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import get_args
 
@@ -155,3 +156,9 @@ def test_yaml_of_pages_loads(path: Path) -> None:
             assert set(fields) <= {
                 facts.alias or field for field, facts in ExperimentFile.model_fields.items()
             }
+
+
+def test_contributors_read_of_every_room_in_order() -> None:
+    (contract,) = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    rooms = [layer.removeprefix("labrunner.") for layer in reversed(contract["layers"])]
+    assert re.findall(r"^\| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE) == rooms

@@ -6,6 +6,7 @@ Rule: fields and types come from the schemas, meanings from the text under each 
 import ast
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -105,7 +106,7 @@ def _field_texts(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     for statement, following in itertools.pairwise(body):
         match (statement, following):
             case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text)))):
-                yield written[name], " ".join(text.split())
+                yield written[name], re.sub(r"\bNone\b", "null", " ".join(text.split()))
             case _:
                 pass
 
