@@ -18,6 +18,7 @@ TINY = {
     "bubblewrap": {"trials": 2, "concurrency": 2},
     "memory": {"trials": 20, "concurrency": 4},
     "start": {"starts": 1},
+    "analysis": {"trials": 20},
 }
 
 

@@ -7,6 +7,7 @@ from labrunner.analysis.summary import read_report
 from labrunner.engine.comparing import compare_runs, label_runs
 from labrunner.engine.lookup import picture
 from labrunner.engine.results import check_requirements, read_results
+from labrunner.engine.summaries import read_summary
 from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
 from labrunner.records import canonical
@@ -64,6 +65,50 @@ def test_a_picture_of_a_run_is_computed_from_its_files(tmp_path: Path) -> None:
     seen = picture(paths)
     assert (seen.state, seen.summary.totals.trials) == ("success", 24)
     assert not paths.summary.exists()
+
+
+def summary_written(paths: RunPaths) -> bytes:
+    data = canonical.encode_line(read_results(paths).summarise())
+    paths.summary.write_bytes(data)
+    return data
+
+
+def test_a_summary_that_still_holds_is_taken_as_written(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    summary_written(paths)
+    paths.timings.write_bytes(b"")  # not looked at
+    assert picture(paths).summary.totals.trials == 24
+
+
+def test_a_summary_that_no_longer_holds_is_computed_anew(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    written = summary_written(paths)
+    mark = {
+        "schema_version": "invalidation_v1",
+        "trial_id": make_trial_id("a", "t0", 0),
+        "schedule_idx": 0,
+        "reason": "x",
+        "who": "ann",
+        "at": "2026-01-01T00:00:00Z",
+    }
+    paths.invalidations.write_bytes(canonical.encode_line(mark))
+    assert picture(paths).summary.totals.trials == 23
+    paths.invalidations.unlink()
+    lines = paths.commits.read_bytes().splitlines(keepends=True)
+    paths.commits.write_bytes(b"".join(lines[:-4]))
+    assert picture(paths).summary.totals.trials == 20
+    paths.commits.write_bytes(b"".join(lines))
+    paths.summary.write_bytes(written.replace(b'"pass":16', b'"pass":99', 1))
+    assert picture(paths).summary.totals.passed == 16
+
+
+def test_results_that_wait_in_the_buffer_are_in_no_written_summary(tmp_path: Path) -> None:
+    paths = write_run(
+        tmp_path, make_grid(tasks=4, variants=("a",)), lambda slot: None if slot.schedule_idx == 2 else Told()
+    )
+    summary_written(paths)
+    assert read_summary(paths) is None
+    assert picture(paths).summary.totals.trials == 3
 
 
 def test_requirements_are_checked_against_a_run(tmp_path: Path) -> None:

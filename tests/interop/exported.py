@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from labrunner.engine.lookup import RunPicture, picture
+from labrunner.engine.lookup import RunInFull, read_in_full
 from labrunner.experiment.schedule import Slot
 from labrunner.records import canonical
 from labrunner.records.cause import Cause
@@ -96,5 +96,5 @@ def leave_events(paths: RunPaths) -> None:
         (state / "events.jsonl").write_bytes(b"".join(canonical.encode_line(event) for event in told))
 
 
-def make_picture(folder: Path) -> RunPicture:
-    return picture(make_run(folder))
+def make_picture(folder: Path) -> RunInFull:
+    return read_in_full(make_run(folder))

@@ -9,25 +9,27 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.errors import InputError, StoreError
+from labrunner.interop.cases import Case
 from labrunner.interop.export import FORMATS, default_target, export
+from labrunner.interop.junit import render
 from labrunner.interop.markdown import escape
 from labrunner.records.ids import make_trial_id
-from tests.interop.exported import TASKS, make_picture
+from tests.interop.exported import HOSTILE, TASKS, make_picture
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> RunPicture:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> RunInFull:
     return make_picture(tmp_path_factory.mktemp("runs"))
 
 
-def written(seen: RunPicture, name: str, folder: Path) -> str:
+def written(seen: RunInFull, name: str, folder: Path) -> str:
     (path,) = export(seen, name, folder / f"out{FORMATS[name].ending}")
     return path.read_text(encoding="utf-8")
 
 
-def test_csv_has_a_row_a_finished_trial_with_times_and_metrics(seen: RunPicture, tmp_path: Path) -> None:
+def test_csv_has_a_row_a_finished_trial_with_times_and_metrics(seen: RunInFull, tmp_path: Path) -> None:
     rows = list(csv.DictReader(written(seen, "csv", tmp_path).splitlines()))
     assert [int(row["schedule_idx"]) for row in rows] == list(range(11))
     failed = next(row for row in rows if row["outcome"] == "failed")
@@ -39,7 +41,7 @@ def test_csv_has_a_row_a_finished_trial_with_times_and_metrics(seen: RunPicture,
     assert [row["invalidated"] for row in rows].count("true") == 1
 
 
-def test_parquet_holds_the_same_rows(seen: RunPicture, tmp_path: Path) -> None:
+def test_parquet_holds_the_same_rows(seen: RunInFull, tmp_path: Path) -> None:
     import pyarrow.parquet  # type: ignore[import-untyped] # it has no types
 
     (path,) = export(seen, "parquet", tmp_path / "out.parquet")
@@ -48,7 +50,7 @@ def test_parquet_holds_the_same_rows(seen: RunPicture, tmp_path: Path) -> None:
     assert sum(row["value"] or 0 for row in rows) == pytest.approx(9.25)
 
 
-def test_junit_tells_fails_errors_and_what_is_owed_apart(seen: RunPicture, tmp_path: Path) -> None:
+def test_junit_tells_fails_errors_and_what_is_owed_apart(seen: RunInFull, tmp_path: Path) -> None:
     root = ET.fromstring(written(seen, "junit", tmp_path))
     suites = {suite.get("name"): suite for suite in root}
     assert list(suites) == ["base", "new"]
@@ -68,7 +70,7 @@ def test_junit_tells_fails_errors_and_what_is_owed_apart(seen: RunPicture, tmp_p
     assert float(cases["base", "plain [0]"].get("time") or 0) == 2.25
 
 
-def test_markdown_has_the_table_the_differences_and_the_warnings(seen: RunPicture, tmp_path: Path) -> None:
+def test_markdown_has_the_table_the_differences_and_the_warnings(seen: RunInFull, tmp_path: Path) -> None:
     told = written(seen, "markdown", tmp_path)
     assert "# export &amp; \\<test\\>" in told
     assert re.search(r"^\| base \| 6 \| 4 \| 3 \| 1 \| 1 \| 1 \|", told, re.MULTILINE)
@@ -108,7 +110,7 @@ def read_data(text: str) -> dict[str, list[list[object]]]:
     return data
 
 
-def test_the_page_holds_summary_charts_and_every_trial(seen: RunPicture, tmp_path: Path) -> None:
+def test_the_page_holds_summary_charts_and_every_trial(seen: RunInFull, tmp_path: Path) -> None:
     text = written(seen, "html", tmp_path)
     page, data = read_page(text), read_data(text)
     assert page.texts["h1"][0] == "export & <test>"
@@ -121,7 +123,7 @@ def test_the_page_holds_summary_charts_and_every_trial(seen: RunPicture, tmp_pat
     assert data["rows"][0][trial] == make_trial_id("base", TASKS[0], 0)
 
 
-def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunPicture, tmp_path: Path) -> None:
+def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunInFull, tmp_path: Path) -> None:
     text = written(seen, "html", tmp_path)
     page = read_page(text)
     assert not [attrs for _, attrs in page.tags if {"src", "href"} & attrs.keys()]
@@ -137,7 +139,7 @@ def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunPicture,
 
 
 @pytest.mark.skipif(which("node") is None, reason="no node here to run the page's script")
-def test_the_table_sorts_filters_and_shows_text_as_text(seen: RunPicture, tmp_path: Path) -> None:
+def test_the_table_sorts_filters_and_shows_text_as_text(seen: RunInFull, tmp_path: Path) -> None:
     page = tmp_path / "out.html"
     page.write_text(written(seen, "html", tmp_path), encoding="utf-8")
     done = subprocess.run(
@@ -152,17 +154,32 @@ def test_the_table_sorts_filters_and_shows_text_as_text(seen: RunPicture, tmp_pa
     assert told["markup"] == 0
 
 
-def test_a_format_that_is_not_there_is_refused_with_those_that_are(seen: RunPicture) -> None:
+def test_a_format_that_is_not_there_is_refused_with_those_that_are(seen: RunInFull) -> None:
     with pytest.raises(InputError, match="no format 'pdf'; there are: inspect, csv, parquet"):
         export(seen, "pdf", None)
 
 
-def test_a_place_that_can_not_be_written_is_told(seen: RunPicture, tmp_path: Path) -> None:
+def test_a_place_that_can_not_be_written_is_told(seen: RunInFull, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"writing .*/file/out\.csv"):
         export(seen, "csv", tmp_path / "file" / "out.csv")
 
 
-def test_files_are_called_like_the_run(seen: RunPicture) -> None:
+def test_files_are_called_like_the_run(seen: RunInFull) -> None:
     assert str(default_target(seen, "junit")) == "exported.junit.xml"
     assert str(default_target(seen, "inspect")) == "exported-inspect"
+
+
+def test_what_a_sandbox_said_is_text_in_junit_too() -> None:
+    case = Case(
+        variant_id="a",
+        task_id="t",
+        repl_idx=0,
+        trial_id="x",
+        ending="error",
+        cause="sandbox",
+        message=HOSTILE,
+    )
+    (suite,) = ET.fromstring("\n".join(render("run", {"a": [case]})))
+    (error,) = suite[0]
+    assert error.text == HOSTILE.replace("\x1b", "\\x1b").replace("\x00", "\\x00")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.interop.export import export
 from labrunner.store.reading import iter_finished
 from tests.builders import make_experiment
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the other package's own
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> RunPicture:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> RunInFull:
     return make_picture(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def logs(seen: RunPicture, tmp_path_factory: pytest.TempPathFactory) -> "dict[str, EvalLog]":
+def logs(seen: RunInFull, tmp_path_factory: pytest.TempPathFactory) -> "dict[str, EvalLog]":
     from inspect_ai.log import read_eval_log
 
     made = export(seen, "inspect", tmp_path_factory.mktemp("logs") / "here")
@@ -39,7 +39,7 @@ def sample(log: "EvalLog", task_id: str, epoch: int) -> "EvalSample":
     return found
 
 
-def test_the_header_says_what_the_run_says(seen: RunPicture, logs: "dict[str, EvalLog]") -> None:
+def test_the_header_says_what_the_run_says(seen: RunInFull, logs: "dict[str, EvalLog]") -> None:
     log = logs["new"]
     assert (log.version, log.status, log.eval.task, log.eval.run_id) == (
         2, "cancelled", "export & <test>", "exported",
@@ -54,7 +54,7 @@ def test_the_header_says_what_the_run_says(seen: RunPicture, logs: "dict[str, Ev
     assert log.eval.task_id != logs["base"].eval.task_id
 
 
-def test_counts_and_metrics_agree_with_the_summary(seen: RunPicture, logs: "dict[str, EvalLog]") -> None:
+def test_counts_and_metrics_agree_with_the_summary(seen: RunInFull, logs: "dict[str, EvalLog]") -> None:
     figures = seen.summary.ext["figures"]
     for variant_id, log in logs.items():
         assert log.results is not None
@@ -68,9 +68,7 @@ def test_counts_and_metrics_agree_with_the_summary(seen: RunPicture, logs: "dict
         assert score.metrics["pass_rate"].value == pytest.approx(told["pass_rate"])
 
 
-def test_every_finished_trial_is_a_sample_with_its_score(
-    seen: RunPicture, logs: "dict[str, EvalLog]"
-) -> None:
+def test_every_finished_trial_is_a_sample_with_its_score(seen: RunInFull, logs: "dict[str, EvalLog]") -> None:
     count = 0
     for rows in iter_finished(seen.paths):
         ids, trial = rows.trial.ids, rows.trial
@@ -143,7 +141,7 @@ def test_transcripts_arrive_as_messages_and_events(logs: "dict[str, EvalLog]") -
     assert found.events[2].timestamp.isoformat() == "2026-01-01T00:00:05+00:00"
 
 
-def test_samples_summaries_and_reductions_can_be_read_alone(seen: RunPicture, tmp_path: Path) -> None:
+def test_samples_summaries_and_reductions_can_be_read_alone(seen: RunInFull, tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
 
     base, _ = export(seen, "inspect", tmp_path / "logs")
@@ -162,7 +160,7 @@ def test_samples_summaries_and_reductions_can_be_read_alone(seen: RunPicture, tm
     assert read_eval_log(str(base), header_only=True).samples is None
 
 
-def test_the_other_packages_tables_can_be_made_of_them(seen: RunPicture, tmp_path: Path) -> None:
+def test_the_other_packages_tables_can_be_made_of_them(seen: RunInFull, tmp_path: Path) -> None:
     from inspect_ai.analysis import evals_df, samples_df
 
     export(seen, "inspect", tmp_path / "logs")
@@ -173,10 +171,10 @@ def test_the_other_packages_tables_can_be_made_of_them(seen: RunPicture, tmp_pat
 def test_a_run_of_one_variant_is_one_file(tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
-    from labrunner.engine.lookup import picture
+    from labrunner.engine.lookup import read_in_full
 
     paths = write_run(tmp_path, make_grid(variants=("a",), tasks=2), lambda slot: Told(value=0.0))
-    (made,) = export(picture(paths), "inspect", tmp_path / "one.eval")
+    (made,) = export(read_in_full(paths), "inspect", tmp_path / "one.eval")
     log = read_eval_log(str(made))
     assert (log.status, len(log.samples or [])) == ("success", 2)
 
@@ -184,10 +182,10 @@ def test_a_run_of_one_variant_is_one_file(tmp_path: Path) -> None:
 def test_a_run_with_nothing_finished_is_a_log_without_scores(tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
-    from labrunner.engine.lookup import picture
+    from labrunner.engine.lookup import read_in_full
 
     paths = write_run(tmp_path, make_experiment(), lambda slot: None, status="error")
-    (made,) = export(picture(paths), "inspect", tmp_path / "none.eval")
+    (made,) = export(read_in_full(paths), "inspect", tmp_path / "none.eval")
     log = read_eval_log(str(made))
     assert log.status == "error"
     assert log.results is not None

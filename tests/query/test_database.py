@@ -4,7 +4,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from labrunner.experiment.schedule import Slot
 from labrunner.query import database
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
+from labrunner.query.snapshot import take_snapshot
 from labrunner.query.views import VIEWS
 from labrunner.records import canonical
 from labrunner.records.cause import Cause
@@ -169,16 +170,34 @@ def test_an_empty_run_has_every_table_and_no_rows(tmp_path: Path) -> None:
         assert rows_of(paths, f"select * from {name}") == []
 
 
-def test_a_live_run_is_read_up_to_its_journal_whatever_lies_beyond(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_run_is_read_up_to_its_journal_whatever_lies_beyond(tmp_path: Path, is_live: bool) -> None:
     paths = made(tmp_path)
     for name in ("trials", "scores", "predictions", "timings", "commits"):
         path: Path = getattr(paths, name)
         whole = path.read_bytes().splitlines(keepends=True)[-1]
         with path.open("ab") as file:
             file.write((b"" if name == "commits" else whole) + whole[:40])
-    with owned(paths):
+    with owned(paths) if is_live else nullcontext():
         for name, count in (("trials", 11), ("scores", 10), ("predictions", 10), ("timings", 13)):
             assert rows_of(paths, f"select count(*) from {name}") == [(count,)], name
+
+
+def test_the_files_of_a_live_run_are_never_handed_to_sql(tmp_path: Path) -> None:
+    paths, folder = made(tmp_path / "runs"), tmp_path / "copies"
+    folder.mkdir()
+    with owned(paths):
+        sources = take_snapshot([paths], ["trials", "timings"], folder, copy=False)
+    for name in ("trials", "timings"):
+        assert all(source.path.is_relative_to(folder) for source in sources.files[name])
+
+
+def test_sql_does_not_see_this_programs_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas
+
+    monkeypatch.setattr(database, "stolen", pandas.DataFrame({"secret": [1]}), raising=False)
+    with pytest.raises(InputError, match="stolen"):
+        rows_of(made(tmp_path), "select * from stolen")
 
 
 def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_a_copy(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
-from labrunner.engine.lookup import picture
+from labrunner.engine.lookup import read_in_full
 from labrunner.interop.export import export as write_export
 from labrunner.records import canonical
 from labrunner.store.listing import find_run
@@ -29,7 +29,7 @@ def export(
     run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
 ) -> None:
     """Export."""
-    made = write_export(picture(find_run(log_dir, run)), to, output)
+    made = write_export(read_in_full(find_run(log_dir, run)), to, output)
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:

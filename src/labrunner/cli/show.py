@@ -16,7 +16,7 @@ from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.lookup import RunPicture, find_trial, picture
 from labrunner.engine.postmortem import examine_crash
-from labrunner.engine.results import find_unmet_in
+from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.records import canonical
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
@@ -53,7 +53,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
         _show_trial(paths, find_trial(paths, trial), as_json=as_json)
         return
     seen = picture(paths)
-    unmet = find_unmet_in(seen.results, requirements, seen.summary)
+    unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
     _show_run(seen, unmet, as_json=as_json)
     raise typer.Exit(tell_unmet(unmet))
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from labrunner.engine.results import Results, gather
+from labrunner.engine.results import Results, read_results
+from labrunner.engine.summaries import read_summary
 from labrunner.errors import InputError
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
@@ -22,8 +23,14 @@ class RunPicture:
     record: RunRecord
     state: RunState
     status: StatusRecord
-    results: Results
     summary: SummaryRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInFull(RunPicture):
+    """A run with what its summary was made from."""
+
+    results: Results
 
 
 def read_experiment(paths: RunPaths) -> Experiment:
@@ -34,12 +41,24 @@ def read_experiment(paths: RunPaths) -> Experiment:
 
 
 def picture(paths: RunPaths) -> RunPicture:
-    """Look at a run, live or dead. Everything is computed from its files; nothing is written."""
-    record, state, status = read_run(paths), read_state(paths), read_status(paths)
-    if status is None:
-        raise InputError(str(paths.root), "the run has no readable status.json; try: lab verify")
-    results = gather(read_experiment(paths), record.run_id, paths)
+    """Look at a run, live or dead. Its summary is taken as written while it holds; nothing is written."""
+    summary = read_summary(paths)
+    if summary is None:
+        return read_in_full(paths)
     return RunPicture(
+        paths=paths,
+        record=read_run(paths),
+        state=read_state(paths),
+        status=_read_status(paths),
+        summary=summary,
+    )
+
+
+def read_in_full(paths: RunPaths) -> RunInFull:
+    """Look at a run and compute everything from its rows."""
+    record, state, status = read_run(paths), read_state(paths), _read_status(paths)
+    results = read_results(paths, record)
+    return RunInFull(
         paths=paths,
         record=record,
         state=state,
@@ -47,6 +66,13 @@ def picture(paths: RunPaths) -> RunPicture:
         results=results,
         summary=results.summarise(),
     )
+
+
+def _read_status(paths: RunPaths) -> StatusRecord:
+    status = read_status(paths)
+    if status is None:
+        raise InputError(str(paths.root), "the run has no readable status.json; try: lab verify")
+    return status
 
 
 def find_trial(paths: RunPaths, text: str) -> SlotRows:

@@ -11,7 +11,7 @@ from labrunner.analysis.report import make_arms
 from labrunner.analysis.requirements import Requirements, find_unmet
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
-from labrunner.errors import InputError
+from labrunner.engine.summaries import basis_of, seal_summary
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.records.rows import Benchmark
@@ -32,6 +32,8 @@ class Results:
     experiment: Experiment
     tally: Tally
     expense: Expense
+    basis: dict[str, object]
+    """What was read; see `labrunner.engine.summaries`."""
 
     @property
     def planned(self) -> dict[str, int]:
@@ -40,7 +42,7 @@ class Results:
 
     def summarise(self) -> SummaryRecord:
         """Make the summary, complete."""
-        return summarise(
+        made = summarise(
             self.tally,
             run_id=self.run_id,
             benchmark=benchmark_of(self.experiment),
@@ -48,6 +50,7 @@ class Results:
             created_at=stamp(datetime.now(UTC)),
             expense=self.expense,
         )
+        return seal_summary(made, self.basis)
 
     def arms(self, *, prefix: str = "") -> tuple[Arm, ...]:
         """The run's variants, as sides of comparisons."""
@@ -65,14 +68,16 @@ def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
 
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     """Go through everything that is finished."""
-    invalidated = {mark.trial_id for mark in read_invalidations(paths)}
-    tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
     expense = Expense()
     with survey(paths) as seen:
+        # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
+        basis = basis_of(seen)
+        invalidated = {mark.trial_id for mark in read_invalidations(paths)}
+        tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
         for trial, timing in seen.finished():
             if tally.add(trial):
                 expense.add(trial, timing)
-    return Results(run_id=run_id, experiment=experiment, tally=tally, expense=expense)
+    return Results(run_id=run_id, experiment=experiment, tally=tally, expense=expense, basis=basis)
 
 
 def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> SummaryRecord:
@@ -117,9 +122,3 @@ def planned_slots(experiment: Experiment) -> dict[str, int]:
 def benchmark_of(experiment: Experiment) -> Benchmark:
     """What a run's records call its benchmark."""
     return Benchmark(adapter_id=BENCHMARK_ADAPTER, name=experiment.name, split="all")
-
-
-def refuse_without_results(results: Results) -> None:
-    """Raise InputError when nothing was graded, so that there is nothing to compare."""
-    if not any(variant.graded for variant in results.tally.variants.values()):
-        raise InputError("RUN", f"nothing of run {results.run_id} is graded yet")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import make_trial_id
 from labrunner.records.rows import SlotRows
@@ -37,7 +37,7 @@ class Case:
     cost_usd: float | None = None
 
 
-def list_cases(seen: RunPicture) -> dict[str, list[Case]]:
+def list_cases(seen: RunInFull) -> dict[str, list[Case]]:
     """Every slot by variant, in schedule order."""
     experiment = seen.results.experiment
     marks = {mark.trial_id: mark.reason for mark in read_invalidations(seen.paths)}
@@ -52,7 +52,7 @@ def list_cases(seen: RunPicture) -> dict[str, list[Case]]:
     return cases
 
 
-def iter_cases(seen: RunPicture) -> Iterator[Case]:
+def iter_cases(seen: RunInFull) -> Iterator[Case]:
     """Every slot, variant by variant."""
     for cases in list_cases(seen).values():
         yield from cases

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.errors import InputError, StoreError
 from labrunner.interop import flat, html, inspect_log, junit, markdown
 
@@ -16,7 +16,7 @@ class Format:
     """One format: what its files are called, and who writes them."""
 
     ending: str
-    write: Callable[[RunPicture, Path], tuple[Path, ...]]
+    write: Callable[[RunInFull, Path], tuple[Path, ...]]
     """Writes a run to a path, and tells which files it made."""
 
 
@@ -32,7 +32,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 )
 
 
-def export(seen: RunPicture, name: str, output: Path | None) -> tuple[Path, ...]:
+def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
     """Write a run in a format, to `output` or to a file in the working directory called like the run."""
     if name not in FORMATS:
         raise InputError("--to", f"there is no format {name!r}; there are: {', '.join(FORMATS)}")
@@ -45,7 +45,7 @@ def export(seen: RunPicture, name: str, output: Path | None) -> tuple[Path, ...]
         raise StoreError(f"writing {target}: {error.strerror or error}") from error
 
 
-def default_target(seen: RunPicture, name: str) -> Path:
+def default_target(seen: RunInFull, name: str) -> Path:
     """Where an export goes when nobody says: logs of several variants go into a folder."""
     if name == "inspect" and len(seen.results.experiment.variants) > 1:
         return Path(f"{seen.record.run_id}-inspect")

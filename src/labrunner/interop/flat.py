@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv
 
@@ -22,14 +22,14 @@ SQL: Final = """
 """
 
 
-def write_table(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write_table(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write CSV."""
     with ask([seen.paths], SQL) as answer, target.open("w", encoding="utf-8", newline="") as stream:
         write_csv(answer, stream)
     return (target,)
 
 
-def write_parquet(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write_parquet(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write Parquet."""
     with ask([seen.paths], SQL) as answer:
         answer.write_parquet(target)

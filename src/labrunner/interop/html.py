@@ -18,7 +18,7 @@ from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_report
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.interop.cases import Case, iter_cases
 from labrunner.interop.markdown import number, write_p
 from labrunner.interop.svg import Mark, draw_marks
@@ -30,14 +30,14 @@ _COLUMNS: Final = (
 LONGEST_MESSAGE: Final = 500
 
 
-def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write the page."""
     with target.open("w", encoding="utf-8") as stream:
         stream.writelines(render(seen))
     return (target,)
 
 
-def render(seen: RunPicture) -> Iterator[str]:
+def render(seen: RunInFull) -> Iterator[str]:
     """The page, piece by piece."""
     report = read_report(seen.summary)
     style, script = _asset("style.css"), _asset("script.js")
@@ -58,7 +58,7 @@ def _head(title: str, style: str, script: str) -> Iterator[str]:
     yield f"<title>{escape(title)}</title>\n<style>{style}</style></head><body>\n"
 
 
-def _intro(seen: RunPicture) -> Iterator[str]:
+def _intro(seen: RunInFull) -> Iterator[str]:
     totals = seen.summary.totals
     yield f"<h1>{escape(seen.record.name)}</h1>\n"
     yield (
@@ -172,7 +172,7 @@ def _notes(report: Report, *, is_over: bool) -> Iterator[str]:
         yield f"<h2>Warnings</h2>\n<ul class='warnings'>{listed}</ul>\n"
 
 
-def _trials(seen: RunPicture, script: str) -> Iterator[str]:
+def _trials(seen: RunInFull, script: str) -> Iterator[str]:
     yield "<h2>Trials</h2>\n<div class='controls'>"
     yield "<input id='filter' type='search' placeholder='filter: words' aria-label='filter'>"
     yield "<span id='note' class='dim'></span>"

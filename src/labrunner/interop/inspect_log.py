@@ -16,7 +16,7 @@ import msgspec
 from labrunner import __version__
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.summary import read_report
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Order, Variant
 from labrunner.interop.inspect_sample import SampleWriter, make_error, model_name, reduce_scores, to_utc
 from labrunner.records.run import StatusRecord
@@ -28,7 +28,7 @@ _STATUSES: Final = {"crashed": "started"}
 Plain = dict[str, Any]  # JSON, as that format has it
 
 
-def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write the logs: a file for one variant, else a folder with a file each."""
     variants = seen.results.experiment.variants
     if len(variants) == 1:
@@ -50,7 +50,7 @@ def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
 class _Log:
     """One variant's log while it is written."""
 
-    def __init__(self, path: Path, seen: RunPicture, variant: Variant, figures: Figures) -> None:
+    def __init__(self, path: Path, seen: RunInFull, variant: Variant, figures: Figures) -> None:
         self._path = path
         self._seen = seen
         self._variant = variant

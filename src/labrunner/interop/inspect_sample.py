@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from labrunner.analysis.measure import PASS
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Task, Variant
 from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming
@@ -33,7 +33,7 @@ _LIMITS: Final = {
 class SampleWriter:
     """Writes samples, and keeps of each what the log's summaries need."""
 
-    def __init__(self, seen: RunPicture, variant: Variant, measure: str, write: Write) -> None:
+    def __init__(self, seen: RunInFull, variant: Variant, measure: str, write: Write) -> None:
         """Write with `write`, which takes a member's name and its content."""
         self.summaries: list[Plain] = []
         self.usage: Plain = {}
@@ -172,7 +172,7 @@ def model_name(variant: Variant) -> str:
     return model if isinstance(model, str) and model else f"labrunner/{variant.id}"
 
 
-def reduce_scores(seen: RunPicture, variant: Variant, measure: str) -> list[Plain]:
+def reduce_scores(seen: RunInFull, variant: Variant, measure: str) -> list[Plain]:
     """Each task's mean over its epochs."""
     tally = seen.results.tally.variants.get(variant.id)
     cells = tally.cells if tally else {}

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 from labrunner.interop.cases import Case, list_cases
 
 # Characters that XML 1.0 has no way to write, not even escaped.
 _UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write the file."""
     with target.open("w", encoding="utf-8") as stream:
         stream.writelines(f"{line}\n" for line in render(seen.record.run_id, list_cases(seen)))

@@ -8,16 +8,16 @@ from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_report
-from labrunner.engine.lookup import RunPicture
+from labrunner.engine.lookup import RunInFull
 
 
-def write(seen: RunPicture, target: Path) -> tuple[Path, ...]:
+def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write the file."""
     target.write_text("\n".join(render(seen)) + "\n", encoding="utf-8")
     return (target,)
 
 
-def render(seen: RunPicture) -> Iterator[str]:
+def render(seen: RunInFull) -> Iterator[str]:
     """The lines of the file."""
     report = read_report(seen.summary)
     totals = seen.summary.totals

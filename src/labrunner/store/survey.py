@@ -43,6 +43,8 @@ class Survey:
     paths: RunPaths
     run_id: str
     committed: int
+    chain: str | None
+    """The chain of the journal's last line; None when nothing is committed."""
     ends: EndOffsets
     waiting: Iterator[Completion]
     """Finished and not committed, in schedule order. Can be gone through once."""
@@ -83,6 +85,7 @@ def survey(paths: RunPaths) -> Iterator[Survey]:
             paths=paths,
             run_id=run_id,
             committed=committed,
+            chain=None if last is None else last.chain,
             ends=NO_ROWS if last is None else last.ends,
             waiting=iter_beyond(waiting, committed),
         )

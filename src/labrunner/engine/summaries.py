@@ -1,0 +1,51 @@
+"""A run's summary as its owner wrote it, used again for as long as it holds.
+
+Rules: a summary names what it was made from (the end of the journal, the marks on trials, the version of this
+program) and carries a seal over itself. When any of these differs, when results wait in the buffer, or when
+the file can't be read, it is computed anew: the rows are the truth, this is a view of them.
+"""
+
+import msgspec
+
+from labrunner import __version__
+from labrunner.records import canonical
+from labrunner.records.summary import SummaryRecord
+from labrunner.store.layout import RunPaths
+from labrunner.store.survey import Survey, survey
+
+_decoder = msgspec.json.Decoder(SummaryRecord)
+
+
+def basis_of(seen: Survey) -> dict[str, object]:
+    """What a summary of this moment is made from."""
+    try:
+        marks = seen.paths.invalidations.read_bytes()
+    except FileNotFoundError:
+        marks = b""
+    return {
+        "committed": seen.committed,
+        "chain": seen.chain,
+        "invalidations": canonical.digest_bytes(marks),
+        "labrunner": __version__,
+    }
+
+
+def seal_summary(summary: SummaryRecord, basis: dict[str, object]) -> SummaryRecord:
+    """Note in a summary what it was made from, and seal it."""
+    noted = msgspec.structs.replace(summary, ext=summary.ext | {"basis": basis})
+    return msgspec.structs.replace(noted, ext=noted.ext | {"seal": canonical.digest(noted)})
+
+
+def read_summary(paths: RunPaths) -> SummaryRecord | None:
+    """The summary that lies in a run's directory, when it says what would be computed now."""
+    try:
+        summary = _decoder.decode(paths.summary.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    ext = dict(summary.ext)
+    seal = ext.pop("seal", None)
+    if seal is None or seal != canonical.digest(msgspec.structs.replace(summary, ext=ext)):
+        return None
+    with survey(paths) as seen:
+        holds = ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
+    return summary if holds else None
