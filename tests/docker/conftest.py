@@ -85,9 +85,8 @@ async def site(maker: DockerMaker, ash: str, tmp_path: Path) -> AsyncIterator[Si
     site = Site(maker=maker, run_dir=tmp_path / "run", image=ash)
     site.run_dir.mkdir()
     yield site
-    await maker.close()
+    await maker.reap(site.run, frozenset())
     assert await site.containers() == [], "containers were left behind"
-    await maker.close()
 
 
 @pytest_asyncio.fixture

@@ -59,7 +59,7 @@ class RunOptions:
     env_file: Path | None = None
     overrides: Mapping[str, object] = field(default_factory=dict)
     """What the command line changed about the experiment's file: kept, so that the file can be read again."""
-    make: Callable[[SandboxKind], SandboxMaker] = makers.make
+    make: Callable[[SandboxKind], SandboxMaker] = field(default_factory=makers.remember)
     keep_sandbox: bool = False
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None

@@ -53,5 +53,5 @@ class Executor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Remove what was not released, and let go of everything. The last call."""
+        """Let go of everything but what was not released: that stays for the next owner."""
         ...

@@ -319,5 +319,5 @@ class SandboxMaker(Protocol):
         ...
 
     async def close(self) -> None:
-        """Remove what was not released, and let go of everything. The last call."""
+        """Let go of all but what was not released: that stays for the next owner. May be used again."""
         ...

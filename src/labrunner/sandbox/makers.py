@@ -1,10 +1,17 @@
 """Which maker stands behind the name of a sandbox kind."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import assert_never
 
 from labrunner.errors import InputError
 from labrunner.experiment.model import SandboxKind
 from labrunner.sandbox.door import SandboxMaker
+
+
+def remember() -> Callable[[SandboxKind], SandboxMaker]:
+    """Make each kind once: what preflight found out is what the run is then carried out with."""
+    return cache(make)
 
 
 def make(kind: SandboxKind) -> SandboxMaker:

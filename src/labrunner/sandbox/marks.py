@@ -4,6 +4,7 @@ A run is known by its very directory (device and inode), not by its name: neithe
 another user's run of the same name is ever taken for it.
 """
 
+import os
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -58,3 +59,25 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def process_mark() -> str:
+    """This very process: machine, user, number, and when it began, because numbers are used again."""
+    return f"{machine_id()}:{os.geteuid()}:{os.getpid()}:{_began(os.getpid())}"
+
+
+def is_process_gone(mark: str) -> bool:
+    """Whether a mark is of a process of this user on this machine that has ended."""
+    machine, user, pid, began = mark.split(":")
+    if (machine, user) != (machine_id(), str(os.geteuid())):
+        return False
+    return _began(int(pid)) != began
+
+
+def _began(pid: int) -> str:
+    """When a process began, in the kernel's own ticks; empty when there is none of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]

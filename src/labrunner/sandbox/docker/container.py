@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.answers import ContainerState
 from labrunner.sandbox.docker.attachment import Attachment
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused
@@ -96,6 +97,11 @@ class Container:
         while True:
             try:
                 return await self.engine.look(self.id)
+            except EngineRefused as refusal:
+                if not refusal.is_not_found:
+                    raise
+                problem = "the container is gone: somebody else has removed it"
+                raise SandboxFailed("container_gone", problem) from refusal
             except EngineGone:
                 self.engine_was_away = True
                 if time.monotonic() > deadline:

@@ -10,8 +10,7 @@ import io
 import logging
 import tarfile
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -40,46 +39,48 @@ class Images:
         self._engine = engine
         self._pause = pause
         self._found: dict[str, ImageFacts] = {}
+        self._pulled: dict[str, SandboxPlan] = {}
+        self._uses: Counter[str] = Counter()
+        self._was_used = False
+        self.rest()
+
+    def rest(self) -> None:
+        """Let go of the event loop; what names mean stays known."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pulls = asyncio.Semaphore(PULLS_AT_ONCE)
-        self._pulled: set[str] = set()
-        self._uses: Counter[str] = Counter()
 
     async def resolve(self, plan: SandboxPlan) -> ImageFacts:
         """The image of a plan, by its digest; pulled or built if it must be."""
-        name = _name(plan)
+        name = name_of(plan)
         async with self._locks[name]:
             if name not in self._found:
                 self._found[name] = await self._find(plan, name)
             return self._found[name]
 
-    @asynccontextmanager
-    async def used(self, plan: SandboxPlan) -> AsyncIterator[ImageFacts]:
-        """Hold an image while a container is made from it and until that is gone."""
-        name = _name(plan)
-        self._uses[name] += 1
-        try:
-            yield await self.resolve(plan)
-        finally:
-            self._uses[name] -= 1
+    async def take(self, plan: SandboxPlan) -> ImageFacts:
+        """Resolve an image, and keep it until it is given back."""
+        self._uses[name_of(plan)] += 1
+        self._was_used = True
+        return await self.resolve(plan)
 
-    async def forget(self, plan: SandboxPlan) -> None:
-        """Remove an image that was pulled for lack of it, when nothing uses it any more."""
-        name = _name(plan)
-        if plan.prune_images and plan.pull == "lazy" and not self._uses[name]:
-            await self._remove(name)
+    async def give_back(self, plan: SandboxPlan) -> None:
+        """Say that a container of this image is gone. One that was pulled just for it may go, too."""
+        name = name_of(plan)
+        self._uses[name] -= 1
+        if plan.pull == "lazy" and self._uses[name] <= 0:
+            await self._prune(name)
 
     async def prune(self) -> None:
-        """Remove every image that was pulled here."""
-        for name in sorted(self._pulled):
-            await self._remove(name)
+        """Remove the images that were pulled here and are not to stay, if anything has come of them."""
+        for name in list(self._pulled) if self._was_used else ():
+            await self._prune(name)
 
-    async def _remove(self, name: str) -> None:
+    async def _prune(self, name: str) -> None:
         async with self._locks[name]:
-            if name in self._pulled:
+            if name in self._pulled and self._pulled[name].prune_images:
                 await self._engine.remove_image(name)
-                self._pulled.discard(name)
-                self._found.pop(name, None)
+                del self._pulled[name]
+                del self._found[name]
 
     async def _find(self, plan: SandboxPlan, name: str) -> ImageFacts:
         try:
@@ -93,6 +94,7 @@ class Images:
             raise SandboxFailed("image_missing", f"image {name} is not there, and sandbox.pull says never")
         else:
             await self._pull(name)
+            self._pulled[name] = plan
         return await self._engine.image(name)
 
     async def _pull(self, name: str) -> None:
@@ -106,7 +108,6 @@ class Images:
                 if not _asks_for_patience(refusal):
                     break
             else:
-                self._pulled.add(name)
                 return
             _log.info("%s: the registry asks for patience, waiting %.0f s", name, wait_s)
             await self._pause(wait_s)
@@ -130,7 +131,8 @@ class Images:
         await self._engine.build(archive, name, {"labrunner.build": folder.digest})
 
 
-def _name(plan: SandboxPlan) -> str:
+def name_of(plan: SandboxPlan) -> str:
+    """The name under which the engine knows a plan's image."""
     if plan.build is not None:
         return f"{BUILT}:{plan.build.digest.partition(':')[2][:24]}"
     if plan.image is None:

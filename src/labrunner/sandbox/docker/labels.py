@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from labrunner.sandbox.docker.answers import Listed
-from labrunner.sandbox.marks import Mark, RunMark, boot_id
+from labrunner.sandbox.marks import Mark, RunMark, boot_id, is_process_gone, process_mark
 
 PREFIX: Final = "labrunner."
 PLACE: Final = f"{PREFIX}place"
+PROBE: Final = f"{PREFIX}probe"
 KEPT: Final = "lab-kept-"
 """Names of containers that were kept for a look begin with this."""
 
@@ -37,7 +38,9 @@ class Tag:
             "expiry_s": str(self.expiry_s),
             "boot": boot_id(),
         }
-        if self.mark is not None:
+        if self.mark is None:
+            labels["probe"] = process_mark()
+        else:
             labels |= {
                 "place": self.mark.run.place,
                 "run": self.mark.run.run_id,
@@ -54,6 +57,12 @@ class Tag:
         trial = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.mark.trial_id)[:80]
         end = "" if self.role == "attempt" else f"-grader-{self.nonce[:6]}"
         return f"lab-{trial}-{self.mark.attempt}-{self.mark.token[:8]}{end}"
+
+
+def is_orphan(listed: Listed) -> bool:
+    """Whether a container is a probe whose process is gone: nobody will ever come back for it."""
+    mark = listed.labels.get(PROBE, "")
+    return mark.count(":") == 3 and is_process_gone(mark)
 
 
 def read_tag(listed: Listed, run: RunMark) -> Tag | None:

@@ -24,7 +24,7 @@ from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.graderpart import GraderPart
 from labrunner.sandbox.docker.images import Images
 from labrunner.sandbox.docker.insistence import insist
-from labrunner.sandbox.docker.labels import Role, Tag
+from labrunner.sandbox.docker.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.preflight import (
     check_demands,
     check_engine,
@@ -66,6 +66,7 @@ class DockerMaker:
         self.engine = engine or Engine()
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
+        self._plans: dict[str, SandboxPlan] = {}
         self._expiry_s = expiry_s
         self._spread_s = spread_s
         self._facts: EngineFacts | None = None
@@ -84,6 +85,7 @@ class DockerMaker:
         """Prove with a container that attempts of this plan can be carried out."""
         try:
             facts = await self._engine_facts()
+            await self.reap_probes()
         except SandboxFailed as failure:
             return (unreachable(failure),)
         checks = [check_engine(facts), check_enforced(plan, facts), *check_demands(plan, demands)]
@@ -96,13 +98,12 @@ class DockerMaker:
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """Make a container; it is started by its first phase."""
-        async with self._images.used(spec.plan) as image:
-            facts = await self._engine_facts()
-            await asyncio.to_thread(furnish, spec)
-            stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
-            async with self._held(spec, stage):
-                await stage.furnish("attempt")
-                yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
+        facts, image = await self._engine_facts(), await self._images.take(spec.plan)
+        await asyncio.to_thread(furnish, spec)
+        stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
+        async with self._held(spec, stage):
+            await stage.furnish("attempt")
+            yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
 
     async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
         """Find containers of this very run."""
@@ -136,15 +137,26 @@ class DockerMaker:
         await self._removals.remove_all([each.id for each, _ in doomed])
         return len(doomed)
 
+    async def reap_probes(self) -> int:
+        """Remove probes whose process is gone."""
+        orphans = [each.id for each in await self.engine.list(PROBE) if is_orphan(each)]
+        await self._removals.remove_all(orphans)
+        return len(orphans)
+
     async def release(self, token: str, *, keep: bool) -> None:
         """Remove an attempt's containers, now that its result is durable; or keep them for a look."""
         await self._removals.release(token, keep=keep)
+        plan = self._plans.pop(token, None)
+        if plan is not None:
+            await self._images.give_back(plan)
 
     async def close(self) -> None:
-        """Remove what was not released, and let go of the engine."""
+        """Let go of the engine. Containers that were not released stay: their results may not be durable."""
         try:
-            await self._removals.drain()
+            await self._images.prune()
         finally:
+            self._images.rest()
+            self._removals.rest()
             await self.engine.close()
 
     @asynccontextmanager
@@ -152,6 +164,7 @@ class DockerMaker:
         """End the container's processes on leaving; remove it only if nothing can come of it any more."""
         token = spec.mark.token if spec.mark is not None else secrets.token_hex(8)
         self._removals.hold(token, stage.container_ids)
+        self._plans[token] = spec.plan
         is_owed = spec.mark is None
         try:
             yield
@@ -164,7 +177,7 @@ class DockerMaker:
     async def _leave(self, stage: Stage, token: str, *, is_owed: bool) -> None:
         await stage.detach()
         if is_owed:
-            await self._removals.release(token, keep=False)
+            await self.release(token, keep=False)
         elif stage.is_alive:
             await stage.engine.kill(stage.container.id)
 

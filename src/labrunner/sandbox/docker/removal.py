@@ -23,6 +23,10 @@ class Removals:
         """Hold nothing yet."""
         self._engine = engine
         self._held: dict[str, list[str]] = {}
+        self.rest()
+
+    def rest(self) -> None:
+        """Let go of the event loop."""
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def hold(self, token: str, containers: list[str]) -> None:
@@ -36,11 +40,6 @@ class Removals:
                 await self._engine.rename(container, f"{KEPT}{token[:12]}-{container[:6]}")
             else:
                 await self.remove(container)
-
-    async def drain(self) -> None:
-        """Remove everything that is still held."""
-        for token in list(self._held):
-            await self.release(token, keep=False)
 
     async def remove_all(self, containers: Sequence[str]) -> None:
         """Remove containers that nobody holds."""
