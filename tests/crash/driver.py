@@ -12,11 +12,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from labrunner.engine.continuing import PolicyChanges, continue_run
+from labrunner.engine.recovering import recover_run
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import Live
 from labrunner.errors import LabError
@@ -34,10 +37,11 @@ PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is to do: begin the run, or go on with it where it exists."""
+    """What a child is to do: begin the run, or go on with it where it exists; or recover it."""
 
     experiment: str
     runs_dir: str
+    action: Literal["go_on", "recover", "overwrite"] = "go_on"
     die_at: str | None = None
     """A point of the store at which to die: `name:hit`."""
     fault: faults.Fault | None = None
@@ -84,6 +88,13 @@ async def carry_out(job: Job) -> int:
     return int(end.exit_code) if end is not None else 0
 
 
+async def recover(job: Job) -> int:
+    """Make a report of the run, beside it or in its place."""
+    done = await recover_run(RunPaths(Path(job.runs_dir) / RUN_ID), overwrite=job.action == "overwrite")
+    tell("recovered", done.recovered, done.owed, done.damaged)
+    return 0
+
+
 async def watch(live: Live) -> None:
     """Say that the run is open, and from then on which results were acknowledged as durable."""
     finish = live.writer.finish
@@ -109,7 +120,7 @@ def be_child(job: Job) -> int:
     if job.fault is not None:
         faults.arm(job.fault, Path(job.runs_dir), lambda place: tell("fault", place))
     try:
-        code = asyncio.run(carry_out(job))
+        code = asyncio.run(carry_out(job) if job.action == "go_on" else recover(job))
     except LabError as error:
         tell("error", int(error.exit_code), str(error).replace("\n", " | "))
         code = int(error.exit_code)
@@ -137,4 +148,5 @@ def _guarded(run: Callable[[Job], int], job: Job) -> int:
 
 
 if __name__ == "__main__":
+    import_module("scipy.special")  # here once, not in every child
     serve(be_child)

@@ -84,10 +84,19 @@ def recover(
         raise InputError("RUN", "which one? `lab log recover --list` lists crashed runs")
     done = asyncio.run(recover_run(find_run(log_dir, run), output=output, overwrite=overwrite))
     if as_json:
-        told = {"run": str(done.paths.root), "recovered": done.recovered, "owed": done.owed}
+        told = {
+            "run": str(done.paths.root),
+            "recovered": done.recovered,
+            "owed": done.owed,
+            "damaged": done.damaged,
+        }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     typer.echo(f"Recovered {done.recovered} samples to {done.paths.root}")
+    if done.damaged:
+        typer.echo(
+            f"{done.damaged} samples that had been committed are damaged and left out; see: lab verify {run}"
+        )
     if done.owed:
         typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {done.paths.root}")
 

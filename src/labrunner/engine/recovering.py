@@ -1,15 +1,18 @@
 """Recovering a crashed run: a readable, complete picture of it, made without running anything.
 
 Rules: the crashed run is only read. The report is a run directory of its own: what was finished, committed
-or buffered, as it was; what was not, as `cancelled`, with what its attempts left. It can be looked at and
-retried, not continued. An earlier report is never overwritten silently.
+or buffered, as it was; what was not, or is damaged, as `cancelled`, with what its attempts left. It can be
+looked at and retried, not continued. It is made under a name that listings ignore and then renamed: whole or
+not at all. An earlier report is never overwritten silently.
 """
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -23,17 +26,20 @@ from labrunner.records import canonical
 from labrunner.records.ids import Ids, make_token, make_trial_id
 from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
-from labrunner.store.create import create_run
+from labrunner.store.create import create_run, refuse_existing
+from labrunner.store.draft import draft_beside, put_in_place
 from labrunner.store.durable import sync_folder
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, list_runs
-from labrunner.store.reading import iter_finished, read_state
+from labrunner.store.lock import acquire
+from labrunner.store.points import reach
+from labrunner.store.reading import read_state
 from labrunner.store.record import read_run, read_status
+from labrunner.store.salvage import count_committed, iter_sound
 from labrunner.store.writer import RunWriter, open_writer
 from labrunner.trial.attempt import stamp
-from labrunner.trial.removal import remove_tree
 
-BATCH = 256
+BATCH: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,8 @@ class Recovered:
     """Finished trials in it."""
     owed: int
     """Trials that failed or were never finished: what a retry would run."""
+    damaged: int
+    """Trials that had been committed and are not sound any more: among those owed."""
 
 
 def recoverable(runs_dir: Path) -> list[RunListing]:
@@ -61,45 +69,41 @@ async def recover_run(paths: RunPaths, *, output: Path | None = None, overwrite:
     record, experiment = read_run(paths), read_experiment(paths)
     if record.recovered_from is not None:
         raise InputError(str(paths.root), "is a recovered report already")
-    place = output or paths.root.with_name(f"{record.run_id}-recovered")
-    if overwrite:
-        place = paths.root.parent / ".recovering" / record.run_id
-        remove_tree(place.parent)
-    report = _Report(paths, experiment, record, place)
-    recovered = await report.write()
-    if overwrite:
-        _swap(paths.root, place)
-        return Recovered(paths=paths, recovered=recovered.recovered, owed=recovered.owed)
-    return recovered
+    place = output or (paths.root if overwrite else paths.root.with_name(f"{record.run_id}-recovered"))
+    if not overwrite:
+        refuse_existing(RunPaths(place))
+    with acquire(paths) if overwrite else nullcontext():
+        report = _Report(paths, experiment, record, place.name)
+        return await _write_report(report, place, replaces=overwrite)
 
 
-def _swap(original: Path, report: Path) -> None:
-    """Put a report in the place of the run that it was made from."""
-    aside = report.parent / "replaced"
-    original.rename(aside)
-    report.rename(original)
-    sync_folder(original.parent)
-    remove_tree(report.parent)
+async def _write_report(report: "_Report", place: Path, *, replaces: bool) -> Recovered:
+    with draft_beside(place) as drafts:
+        reach("recover.begun")
+        recovered = await report.write(drafts)
+        reach("recover.written")
+        put_in_place(recovered.paths.root, place, replaces=replaces)
+        reach("recover.done")
+    return replace(recovered, paths=RunPaths(place))
 
 
 class _Report:
     """One recovery under way."""
 
-    def __init__(self, source: RunPaths, experiment: Experiment, record: RunRecord, place: Path) -> None:
+    def __init__(self, source: RunPaths, experiment: Experiment, record: RunRecord, run_id: str) -> None:
         self._source = source
         self._experiment = experiment
         self._schedule = Schedule.of(experiment)
         self._record = msgspec.structs.replace(
-            record, run_id=place.name, recovered_from=str(source.root.resolve())
+            record, run_id=run_id, recovered_from=str(source.root.resolve())
         )
-        self._runs_dir = place.parent
         self._tally = new_tally(experiment)
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
+        self._damaged = 0
 
-    async def write(self) -> Recovered:
-        self._runs_dir.mkdir(parents=True, exist_ok=True)
+    async def write(self, runs_dir: Path) -> Recovered:
         with self._source.tasks.open("rb") as tasks, self._source.schedule.open("rb") as schedule:
-            paths = create_run(self._runs_dir, self._record, tasks, schedule)
+            paths = create_run(runs_dir, self._record, tasks, schedule)
         async with open_writer(paths) as writer:
             rows = self._all_rows()
             while batch := await asyncio.to_thread(self._take, rows, paths):
@@ -110,7 +114,9 @@ class _Report:
             await writer.write_status(self._status(writer))
         good = self._counts["pass"] + self._counts["fail"]
         owed = self._counts["failed"] + self._counts["cancelled"]
-        return Recovered(paths=paths, recovered=good + self._counts["failed"], owed=owed)
+        return Recovered(
+            paths=paths, recovered=good + self._counts["failed"], owed=owed, damaged=self._damaged
+        )
 
     async def _finish(self, writer: RunWriter, batch: list[SlotRows]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -129,13 +135,15 @@ class _Report:
 
     def _all_rows(self) -> Iterator[SlotRows]:
         """Every slot in order: finished ones as they were, gaps as cancelled."""
-        expected = 0
-        for rows in iter_finished(self._source):
+        expected, committed = 0, count_committed(self._source)
+        for rows in iter_sound(self._source):
             for idx in range(expected, rows.schedule_idx):
+                self._damaged += idx < committed
                 yield self._gap(self._schedule.slot(idx))
             yield rewrite(rows, rows.schedule_idx, self._experiment.digest, self._record.run_id)
             expected = rows.schedule_idx + 1
         for idx in range(expected, len(self._schedule)):
+            self._damaged += idx < committed
             yield self._gap(self._schedule.slot(idx))
 
     def _gap(self, slot: Slot) -> SlotRows:

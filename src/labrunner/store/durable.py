@@ -6,6 +6,7 @@ is a `StoreError` and is never tried again: after a failed sync the kernel may h
 would call the next one a success.
 """
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ _WORDS: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 CHUNK: Final = 1 << 20
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
 
 
 @contextmanager
@@ -108,6 +111,19 @@ def sync_folder(path: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two names swap what they stand for, in one step; False where the file system can't."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in {errno.EINVAL, errno.ENOSYS}:
+        return False
+    raise StoreError(f"exchanging {one} and {other}: {say(OSError(number, os.strerror(number)))}")
 
 
 def cut(path: Path, size: int) -> None:

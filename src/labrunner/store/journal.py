@@ -86,6 +86,17 @@ def read_lines(path: Path, run_id: str) -> Iterator[Placed]:
         _refuse_if_damaged(path, _texts(file, good, size), run_id, count)
 
 
+def iter_sealed(path: Path, run_id: str) -> Iterator[CommitLine]:
+    """Every line that carries its own seal, each slot once, whatever stands between them."""
+    last = -1
+    with storing("reading", path), path.open("rb") as file:
+        for text in _texts(file, 0, file.seek(0, 2)):
+            line = decode_line(text)
+            if line and line.run_id == run_id and line.schedule_idx > last and line.seal == seal(line):
+                yield line
+                last = line.schedule_idx
+
+
 def decode_line(text: bytes) -> CommitLine | None:
     """A complete line of a journal, or None."""
     if not text.endswith(b"\n"):

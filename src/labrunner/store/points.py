@@ -42,6 +42,11 @@ POINTS: Final = (
     "summary.written",
     "summary.renamed",
     "summary.done",
+    "recover.begun",
+    "recover.written",
+    "recover.replaced",
+    "recover.renamed",
+    "recover.done",
 )
 
 hits: Final[Counter[str]] = Counter()

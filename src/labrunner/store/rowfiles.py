@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labrunner.errors import DamagedRun
-from labrunner.records.rows import lines_digest
+from labrunner.records.commit import CommitLine
+from labrunner.records.rows import MAX_ROW_BYTES, lines_digest
 from labrunner.store.durable import storing
 from labrunner.store.journal import Placed
 from labrunner.store.layout import RunPaths
@@ -51,6 +52,15 @@ class RowFiles:
         """Read a slot's trial row alone."""
         starts, ends = slot.starts.trials, slot.line.ends.trials
         return _read(self._trials, starts, ends, 1, slot.line.schedule_idx)[0]
+
+    def read_back(self, line: CommitLine) -> SlotLines:
+        """Read a slot's rows from their ends alone: where they begin is told by another line."""
+        ends, rows = line.ends, line.rows
+        return SlotLines(
+            predictions=_read_back(self._predictions, ends.predictions, rows.predictions),
+            scores=_read_back(self._scores, ends.scores, rows.scores),
+            trials=_read_back(self._trials, ends.trials, rows.trials),
+        )
 
     def check(self, slot: Placed) -> SlotLines:
         """Read a slot's rows; raise DamagedRun unless they are those that its commit published."""
@@ -99,3 +109,15 @@ def _read(file: BinaryIO, start: int, end: int, count: int, idx: int) -> list[by
             f"{file.name}: bytes {start} to {end} should hold {count} rows of slot {idx}, and do not"
         )
     return lines
+
+
+def _read_back(file: BinaryIO, end: int, count: int) -> list[bytes]:
+    if count == 0:
+        return []
+    start = max(0, end - count * MAX_ROW_BYTES)
+    with storing("reading", file.name):
+        file.seek(start)
+        lines = split_lines(file.read(end - start))
+    if len(lines) < count or not lines[-1].endswith(b"\n"):
+        raise DamagedRun(f"{file.name}: {count} rows should end at byte {end}, and do not")
+    return lines[-count:]

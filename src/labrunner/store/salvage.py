@@ -1,0 +1,115 @@
+"""Whatever of a run is sound, slot by slot, though other parts of it may be damaged. Only reads.
+
+A slot is sound when its line in the journal carries its own seal and its rows have the digest that the line
+names; or, in the buffer, when its rows have the digest that was stored with them. Lines before and after
+need not be sound: that the chain is broken is for `lab verify` to say.
+"""
+
+import heapq
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import BinaryIO, Final
+
+import msgspec
+
+from labrunner.errors import DamagedRun
+from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow
+from labrunner.store.buffer import Completion
+from labrunner.store.journal import iter_sealed
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading import open_waiting
+from labrunner.store.record import read_run
+from labrunner.store.rowfiles import RowFiles, SlotLines, open_rows
+from labrunner.store.slot import decode_payload
+
+_slots: Final = msgspec.json.Decoder(SlotRows)
+_predictions: Final = msgspec.json.Decoder(PredictionRow)
+_scores: Final = msgspec.json.Decoder(ScoreRow)
+_trials: Final = msgspec.json.Decoder(TrialRow)
+_timings: Final = msgspec.json.Decoder(TimingRow)
+
+
+def iter_sound(paths: RunPaths) -> Iterator[SlotRows]:
+    """Every finished slot that is sound, in schedule order, committed or buffered."""
+    run_id = read_run(paths).run_id
+    with ExitStack() as stack:
+        waiting = open_waiting(paths, stack)
+        rows = stack.enter_context(open_rows(paths))
+        timings = stack.enter_context(paths.timings.open("rb"))
+        found = heapq.merge(
+            _committed(paths, run_id, rows, _Timings(timings)),
+            _buffered(waiting, run_id),
+            key=lambda slot: slot.schedule_idx,
+        )
+        last = -1
+        for slot in found:
+            if slot.schedule_idx > last:  # committed and not yet dropped from the buffer: the first stands
+                yield slot
+                last = slot.schedule_idx
+
+
+def count_committed(paths: RunPaths) -> int:
+    """How many slots were committed, as far as the journal's last sealed line tells."""
+    lines = iter_sealed(paths.commits, read_run(paths).run_id)
+    return max((line.schedule_idx + 1 for line in lines), default=0)
+
+
+class _Timings:
+    """Timing rows by slot. They lie in the order of slots, and some may be unreadable."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._rows = self._readable(file)
+        self._next = next(self._rows, None)
+
+    def find(self, trial: TrialRow) -> TimingRow:
+        while self._next is not None and self._next.schedule_idx < trial.schedule_idx:
+            self._next = next(self._rows, None)
+        if self._next is not None and self._next.ids == trial.ids:
+            return self._next
+        return TimingRow(
+            schema_version="trial_timing_v1",
+            schedule_idx=trial.schedule_idx,
+            ids=trial.ids,
+            attempts=(),
+        )
+
+    @staticmethod
+    def _readable(file: BinaryIO) -> Iterator[TimingRow]:
+        for text in file:
+            try:
+                yield _timings.decode(text)
+            except (ValueError, RecursionError):
+                continue
+
+
+def _committed(paths: RunPaths, run_id: str, rows: RowFiles, timings: _Timings) -> Iterator[SlotRows]:
+    for line in iter_sealed(paths.commits, run_id):
+        try:
+            lines = rows.read_back(line)
+        except DamagedRun:
+            continue
+        if lines.digest(run_id) == line.rows_digest:
+            yield _decode(lines, timings)
+
+
+def _decode(lines: SlotLines, timings: _Timings) -> SlotRows:
+    trial = _trials.decode(lines.trials[0])
+    return SlotRows(
+        schedule_idx=trial.schedule_idx,
+        trial_id=trial.ids.trial_id,
+        attempt=trial.attempt,
+        slot_commit_id=trial.slot_commit_id,
+        predictions=tuple(map(_predictions.decode, lines.predictions)),
+        scores=tuple(map(_scores.decode, lines.scores)),
+        trial=trial,
+        timing=timings.find(trial),
+    )
+
+
+def _buffered(waiting: Iterator[Completion], run_id: str) -> Iterator[SlotRows]:
+    for kept in waiting:
+        try:
+            if decode_payload(kept.payload, run_id).digest == kept.digest:
+                yield _slots.decode(kept.payload)
+        except (ValueError, RecursionError):
+            continue
