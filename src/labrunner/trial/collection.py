@@ -9,14 +9,14 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.experiment.folders import digest_folder
 from labrunner.records.completion import FileRef
 from labrunner.sandbox.door import AttemptFolders
-from labrunner.trial.handedin import Refusal, read_plain, restore_rights
+from labrunner.trial.handedin import Refusal, list_names, read_plain, restore_rights
 from labrunner.trial.masking import Masker
 from labrunner.trial.removal import remove, remove_tree
 
@@ -27,6 +27,7 @@ EVENTS_CAP: Final = 64 * 1024 * 1024
 WORKSPACE_CAP: Final = 1024 * 1024 * 1024
 """Larger workspaces go without a digest: reading them would cost more than it tells."""
 
+_EVENTS: Final = "events.jsonl"
 _RESULTS: Final = ("result.json", "benchmark_prediction.json", "benchmark_score.json")
 
 
@@ -46,9 +47,9 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
     with SandboxFailed.during("collect", f"collecting what the sandbox left in {folders.root}"):
         keeping = _Keeping(folders=folders, masker=masker)
         files = (*keeping.results(), *keeping.artifacts())
-        logs = tuple(keeping.logs())
+        logs = (*keeping.logs(), *keeping.events())
         for folder in _folders_of(folders.root, (*files, *logs)):
-            _sync_folder(folder)
+            _sync(folder)
         remove_tree(folders.scratch)
         remove_tree(folders.grader)
         return Collected(
@@ -68,58 +69,70 @@ class _Keeping:
         self.masked = 0
 
     def results(self) -> Iterable[FileRef]:
+        names = list_names(self._folders.out)
         for name in _RESULTS:
-            data = read_plain(self._folders.out, name, cap=RESULT_CAP)
-            if isinstance(data, Refusal):
-                if data.reason != "missing":
-                    remove(self._folders.out / name)
-                continue
-            yield self._keep(self._folders.out / name, data)
+            if name in names:
+                yield from self._handed_in(self._folders.out, name, RESULT_CAP)
 
     def artifacts(self) -> Iterable[FileRef]:
         if self._folders.artifacts.is_dir():
             for path in sorted(self._folders.artifacts.rglob("*")):
                 if path.is_file():
-                    yield self._keep(path, path.read_bytes())
+                    yield self._keep(path.relative_to(self._folders.root).as_posix(), path.read_bytes())
 
     def logs(self) -> Iterable[FileRef]:
-        for path in sorted(self._folders.logs.iterdir()):
-            data = _head_and_tail(path) if path.lstat().st_size else b""
-            if not data:
+        for name in sorted(list_names(self._folders.logs)):
+            path = self._folders.logs / name
+            size = path.lstat().st_size
+            data = _head_and_tail(path) if size else b""
+            if data:
+                yield self._keep(f"logs/{name}", data, is_whole=len(data) == size)
+            else:
                 remove(path)
-                continue
-            yield self._keep(path, data)
-        events = read_plain(self._folders.state, "events.jsonl", cap=EVENTS_CAP)
-        if isinstance(events, Refusal):
-            if events.reason != "missing":
-                remove(self._folders.state / "events.jsonl")
-        else:
-            yield self._keep(self._folders.state / "events.jsonl", events)
 
-    def _keep(self, path: Path, data: bytes) -> FileRef:
+    def events(self) -> Iterable[FileRef]:
+        if _EVENTS in list_names(self._folders.state):
+            yield from self._handed_in(self._folders.state, _EVENTS, EVENTS_CAP)
+
+    def _handed_in(self, folder: Path, name: str, cap: int) -> Iterable[FileRef]:
+        data = read_plain(folder, name, cap=cap)
+        if isinstance(data, Refusal):
+            remove(folder / name)
+        else:
+            yield self._keep(f"{folder.name}/{name}", data)
+
+    def _keep(self, name: str, data: bytes, *, is_whole: bool = True) -> FileRef:
+        """Make a file durable, as it was read (its whole content, or not) and then masked."""
+        path = f"{self._folders.root}/{name}"
         kept, masked = self._masker.mask(data)
         self.masked += masked
-        _rewrite_and_sync(path, kept)
-        return FileRef(
-            path=str(path.relative_to(self._folders.root)),
-            digest=f"sha256:{hashlib.sha256(kept).hexdigest()}",
-            size=len(kept),
-        )
+        if is_whole and not masked:
+            _sync(path)
+        else:
+            _rewrite_and_sync(path, kept)
+        return FileRef(path=name, digest=f"sha256:{hashlib.sha256(kept).hexdigest()}", size=len(kept))
 
 
 def _digest_workspace(workspace: Path) -> str | None:
     """Digest of what an agent left, whatever that is: files that can't be read have none."""
     try:
-        sizes = sum(path.lstat().st_size for path in workspace.rglob("*"))
-        return digest_folder(workspace, everything=True) if sizes <= WORKSPACE_CAP else None
+        files = (f"{folder}/{name}" for folder, _, names in os.walk(workspace) for name in names)
+        size = sum(os.lstat(file).st_size for file in files)
+        return digest_folder(workspace, everything=True) if size <= WORKSPACE_CAP else None
     except (OSError, InputError):
         return None
 
 
-def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[Path]:
+def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[str]:
     """Folders that must be durable for these files to be found: from theirs up to that of all trials."""
-    inner = {root / folder for ref in refs for folder in PurePosixPath(ref.path).parents}
-    return [*sorted(inner, reverse=True), root.parent, root.parent.parent]
+    inner = set()
+    for ref in refs:
+        folder, slash, _ = ref.path.rpartition("/")
+        while slash:
+            inner.add(folder)
+            folder, slash, _ = folder.rpartition("/")
+    above = (root, root.parent, root.parent.parent)
+    return [*(f"{root}/{folder}" for folder in sorted(inner, reverse=True)), *map(str, above)]
 
 
 def _head_and_tail(path: Path) -> bytes:
@@ -142,31 +155,31 @@ def _head_and_tail(path: Path) -> bytes:
     return head + f"\n[{left_out} bytes left out here]\n".encode() + tail
 
 
-def _rewrite_and_sync(path: Path, data: bytes) -> None:
-    """Make the file hold exactly `data`, durably; what stands there already is only synced."""
+def _rewrite_and_sync(path: str, data: bytes) -> None:
+    """Make the file hold exactly `data`, durably."""
     fd = _open_for_rewriting(path)
     try:
-        if os.fstat(fd).st_size != len(data) or os.pread(fd, len(data), 0) != data:
-            os.ftruncate(fd, 0)
-            written = 0
-            while written < len(data):
-                written += os.pwrite(fd, data[written:], written)
+        os.ftruncate(fd, 0)
+        written = 0
+        while written < len(data):
+            written += os.pwrite(fd, data[written:], written)
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def _open_for_rewriting(path: Path) -> int:
+def _open_for_rewriting(path: str) -> int:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags)
     except PermissionError:
-        restore_rights(path)
+        restore_rights(Path(path))
         return os.open(path, flags)
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(path: str) -> None:
+    """Make a file or a folder durable as it is."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

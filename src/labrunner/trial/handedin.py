@@ -35,6 +35,15 @@ def read_plain(folder: Path, name: str, *, cap: int) -> bytes | Refusal:
         os.close(folder_fd)
 
 
+def list_names(folder: Path) -> list[str]:
+    """Names of what lies in a folder, which may be anything."""
+    fd = open_folder(folder)
+    try:
+        return os.listdir(fd)  # noqa: PTH208 - a descriptor, not a path
+    finally:
+        os.close(fd)
+
+
 def open_folder(folder: Path) -> int:
     """Open a folder without following a link, giving ourselves back the rights that a guest took away."""
     try:

@@ -5,14 +5,17 @@ import shutil
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import Folder, Task, WorkspaceFile
 from labrunner.records import canonical
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.assignment import AttemptScene
-from labrunner.trial.handedin import open_folder
+from labrunner.trial.handedin import list_names
 from labrunner.trial.removal import remove
+
+_VERDICTS: Final = frozenset({"benchmark_prediction.json", "benchmark_score.json"})
 
 
 def lay_out(scene: AttemptScene) -> None:
@@ -54,9 +57,8 @@ def bring_grader(task: Task, folders: AttemptFolders) -> None:
 def clear_verdicts(folders: AttemptFolders) -> None:
     """Remove whatever lies where a grader will write: planted verdicts do nothing."""
     with SandboxFailed.during("out_replaced", f"clearing the grader's output paths in {folders.out}"):
-        os.close(open_folder(folders.out))
-        remove(folders.out / "benchmark_prediction.json")
-        remove(folders.out / "benchmark_score.json")
+        for name in _VERDICTS.intersection(list_names(folders.out)):
+            remove(folders.out / name)
 
 
 def _write_inputs(scene: AttemptScene) -> None:
