@@ -7,7 +7,7 @@ import pytest
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
-from tests.cli.calling import lab
+from tests.cli.calling import lab, write_experiment
 from tests.made_runs import Told, make_grid, write_run
 
 
@@ -108,3 +108,17 @@ def test_export_writes_and_says_where(here: Path, tmp_path: Path, name: str) -> 
 
 def test_a_format_that_is_not_there_is_bad_input(here: Path) -> None:
     assert lab("export", "made", "--to", "pdf", cwd=here).code == 2
+
+
+def test_plan_tells_what_it_would_detect_going_by_a_pilot(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    write_run(
+        tmp_path / ".lab" / "runs", make_grid(tasks=16, variants=("base", "new"), replications=2), script
+    )
+    told = lab("plan", "--power", "made", cwd=tmp_path)
+    assert told.code == 0, told.err
+    assert "smallest true difference that is shown 4 times out of 5" in told.out
+    assert "this plan, " in told.out
+    (grid,) = lab("plan", "--power", "made", "--json", cwd=tmp_path).json()["power"]
+    assert (grid["pilot"]["baseline"], grid["pilot"]["other"]) == ("base", "new")
+    assert lab("doctor", "--power", "made", cwd=tmp_path).code == 2
