@@ -122,3 +122,17 @@ def test_plan_tells_what_it_would_detect_going_by_a_pilot(tmp_path: Path) -> Non
     (grid,) = lab("plan", "--power", "made", "--json", cwd=tmp_path).json()["power"]
     assert (grid["pilot"]["baseline"], grid["pilot"]["other"]) == ("base", "new")
     assert lab("doctor", "--power", "made", cwd=tmp_path).code == 2
+
+
+def test_a_run_that_does_not_meet_what_is_required_ends_with_exit_code_4(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+
+    met = lab("run", "--require", "pass >= 0.5", "--require-coverage", "0.9", cwd=tmp_path)
+    unmet = lab("run", "--require", "pass >= 0.9", cwd=tmp_path)
+    unknown = lab("run", "--run-id", "never", "--require", "treatment > baseline", cwd=tmp_path)
+
+    assert met.code == 0, met.err
+    assert unmet.code == 4
+    assert "not met" in unmet.err
+    assert unknown.code == 2
+    assert not (tmp_path / ".lab/runs/never").exists()

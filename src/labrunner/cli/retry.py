@@ -46,7 +46,8 @@ def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> int:
 def tell_plan(planned: Retry) -> None:
     """Say what is taken over and what is run again, and why, before anything is spent."""
     reuse = planned.reuse
-    lines = [f"{format_count(reuse.reused, 'trial')} taken over, {reuse.owed:,} to run"]
+    lines = [f"{source.paths.root.name}: {source.loss}" for source in reuse.sources if source.loss]
+    lines += [f"{format_count(reuse.reused, 'trial')} taken over, {reuse.owed:,} to run"]
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")

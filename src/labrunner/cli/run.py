@@ -7,6 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from labrunner.analysis.requirements import Requirements, refuse_unknown
 from labrunner.cli.commands import COMMANDS
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
@@ -31,13 +32,24 @@ def run(call: Call) -> int:
 
 def _run_one(experiment: Experiment, call: Call) -> int:
     _warn_of_first_error(experiment)
+    requirements = call.requirements()
+    refuse_unknown(requirements, [variant.id for variant in experiment.variants])
     options = call.options(tell_checks)
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call.reuse)
     else:
         end = asyncio.run(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
-    return int(end.exit_code)
+    if end.exit_code is not ExitCode.SUCCESS or not requirements:
+        return int(end.exit_code)
+    return _check(end, requirements)
+
+
+def _check(end: RunEnd, requirements: Requirements) -> int:
+    from labrunner.cli.requiring import tell_unmet
+    from labrunner.engine.results import check_requirements
+
+    return tell_unmet(check_requirements(end.paths, requirements))
 
 
 def _run_reusing(experiment: Experiment, options: RunOptions, runs: Path) -> RunEnd:
@@ -57,4 +69,8 @@ def _warn_of_first_error(experiment: Experiment) -> None:
         )
 
 
-app = make_target_app(run, f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.", own=("--reuse",))
+app = make_target_app(
+    run,
+    f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.",
+    own=("--reuse", "--require", "--require-stable", "--require-coverage"),
+)

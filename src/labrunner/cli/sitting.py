@@ -7,11 +7,13 @@ from labrunner.cli.commands import DECISION
 from labrunner.display.checks import show_failed_checks
 from labrunner.display.console import make_console
 from labrunner.display.progress import Progress, Screen, estimate_left, follow
+from labrunner.display.quantities import format_count
 from labrunner.display.show import show_run
 from labrunner.engine.session import Live, RunEnd
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
+from labrunner.store.opening import OpeningReport
 
 
 def tell_checks(checks: tuple[Check, ...]) -> None:
@@ -21,11 +23,28 @@ def tell_checks(checks: tuple[Check, ...]) -> None:
         make_console(sys.stderr).print(shown)
 
 
+def tell_opening(found: OpeningReport) -> None:
+    """Say what a crash had left and what was made of it, on standard error; nothing for a run in order."""
+    lines = []
+    if found.cut_bytes:
+        cut = ", ".join(f"{size:,} bytes of {name}" for name, size in found.cut_bytes.items())
+        lines.append(f"unfinished writes were cut off and kept in salvage/: {cut}")
+    if found.restored:
+        lines.append(f"{format_count(found.restored, 'finished trial')} committed from the buffer")
+    if found.dropped_slots:
+        dropped = ", ".join(map(str, found.dropped_slots))
+        lines.append(f"results in the buffer that can't be used, owed again: slots {dropped}")
+    if found.lost_buffer is not None:
+        lines.append(found.lost_buffer)
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
 async def watch(live: Live) -> None:
     """Show progress on standard error, so that standard output stays clean."""
     sys.stderr.write(
         f"run {live.plan.run_id}: {live.tallies.planned} trials, {live.plan.concurrency} at once\n"
     )
+    tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()
     done_before = before.committed + before.buffered
 

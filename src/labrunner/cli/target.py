@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from labrunner.analysis.requirements import Requirements, parse_requirements
 from labrunner.cli.options import (
     DEFAULT_RUNS,
     Json,
@@ -32,7 +33,7 @@ DEFAULT_TARGET: Final = Path("experiment.yaml")
 
 _Targets = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[TARGET]...", help="experiment files (default: ./experiment.yaml)"),
+    typer.Argument(metavar="TARGET", help="experiment files (default: ./experiment.yaml)"),
 ]
 _Runs = Annotated[
     list[Path] | None,
@@ -100,6 +101,13 @@ class Call:
     attempts: int | None
     wait_s: float | None
     power: str | None
+    require: tuple[str, ...]
+    require_stable: bool
+    require_coverage: float | None
+
+    def requirements(self) -> Requirements:
+        """What the results must meet."""
+        return parse_requirements(self.require, is_stable=self.require_stable, coverage=self.require_coverage)
 
     def options(self, on_checks: Callable[[tuple[Check, ...]], None] | None = None) -> RunOptions:
         """How runs are carried out."""
@@ -167,12 +175,25 @@ def make_target_app(
         power: Annotated[
             str | None, option("--power", "a pilot run: also show which difference this plan would detect")
         ] = None,
+        require: Annotated[
+            list[str] | None,
+            option("--require", "a condition on the result; not met is exit code 4 (repeatable)"),
+        ] = None,
+        require_stable: Annotated[
+            bool | None, option("--require-stable", "exit code 4 when retries may have bent the result")
+        ] = None,
+        require_coverage: Annotated[
+            float | None, option("--require-coverage", "exit code 4 when a smaller share of trials is graded")
+        ] = None,
         dry_run: _DryRun = False,
         as_json: Json = False,
     ) -> None:
         _refuse_foreign(
             own,
             {
+                "--require": require or None,
+                "--require-stable": require_stable or None,
+                "--require-coverage": require_coverage,
                 "--reuse": reuse,
                 "--retry-attempts": retry_attempts,
                 "--retry-wait": retry_wait,
@@ -208,6 +229,9 @@ def make_target_app(
             attempts=retry_attempts,
             wait_s=retry_wait,
             power=power,
+            require=tuple(require or ()),
+            require_stable=bool(require_stable),
+            require_coverage=require_coverage,
         )
         raise typer.Exit(act(call))
 

@@ -110,6 +110,8 @@ class Coordinator:
             Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb
         )
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._collecting: set[str] = set()
         self._unsettled = 0
         self._changed = asyncio.Event()
 
@@ -145,6 +147,8 @@ class Coordinator:
     def _has_place(self) -> bool:
         return (
             len(self._in_flight) < self._job.concurrency
+            # What waits to be collected would be lost in a crash: not much more of it than of what runs.
+            and len(self._collecting) <= self._job.concurrency
             and self._unsettled < self._job.concurrency + UNSETTLED_MARGIN
         )
 
@@ -171,7 +175,9 @@ class Coordinator:
 
     def _start(self, group: asyncio.TaskGroup, work: Work) -> None:
         self._unsettled += 1
-        task = group.create_task(self._settle(work))
+        assignment = self._assign(work)
+        task = group.create_task(self._settle(work, assignment))
+        self._tasks[assignment.token] = task
         self._in_flight.add(task)
         self.tallies.running = len(self._in_flight)
         task.add_done_callback(self._on_settled)
@@ -180,24 +186,24 @@ class Coordinator:
         self._landed(task)
         self._unsettled -= 1
 
-    def _landed(self, task: asyncio.Task[None] | None) -> None:
+    def _landed(self, task: asyncio.Task[None]) -> None:
         """An attempt's sandbox is gone: its place is free, and from here on it is not to be cancelled."""
         self._in_flight.discard(task)
         self.tallies.running = len(self._in_flight)
         self._changed.set()
 
-    async def _settle(self, work: Work) -> None:
+    async def _settle(self, work: Work, assignment: Assignment) -> None:
         """Carry out one attempt and bring its slot to its end, or back into the queue."""
-        assignment = self._assign(work)
         if self._executor.outlives_runner(assignment):
             self._outliving.add(assignment.token)
         try:
             if work.survivor is None:
                 await self._note_dispatch(assignment)
             completion = await self._executor.carry_out(assignment, self, work.survivor)
-            self._landed(asyncio.current_task())
         finally:
             self._outliving.discard(assignment.token)
+            self._collecting.discard(assignment.token)
+            self._landed(self._tasks.pop(assignment.token))
         await self._follow(work, assignment, completion)
 
     async def _note_dispatch(self, assignment: Assignment) -> None:
@@ -339,6 +345,9 @@ class Coordinator:
             await self._wait_a_little(deadline)
         for task in list(self._in_flight):
             task.cancel()
+        while self._collecting:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def _wait_a_little(self, deadline: float) -> None:
         tick = min(0.2, max(0.0, deadline - time.monotonic()))
@@ -356,6 +365,11 @@ class Coordinator:
     async def grader_starting(self, token: str) -> None:
         """Note that a workspace may have been seen by a grader."""
         await self._writer.note_grader_started(token, durable=token in self._outliving)
+
+    def sandbox_gone(self, token: str) -> None:
+        """Let the next attempt start, while this one's files are collected."""
+        self._collecting.add(token)
+        self._landed(self._tasks[token])
 
     def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
         """Keep an event of an attempt under way."""

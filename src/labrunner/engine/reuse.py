@@ -13,6 +13,7 @@ from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.rows import TrialRow
 from labrunner.store.layout import RunPaths
+from labrunner.store.loss import find_loss
 from labrunner.store.reading import iter_trials
 from labrunner.store.survey import read_invalidations
 
@@ -25,6 +26,8 @@ class Source:
 
     paths: RunPaths
     invalidated: frozenset[str]
+    loss: str | None
+    """What is known to be lost of it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +93,11 @@ class SlotFinder:
 def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
     """Look at runs as sources, in the given order: the newest first."""
     return [
-        Source(paths=paths, invalidated=frozenset(mark.trial_id for mark in read_invalidations(paths)))
+        Source(
+            paths=paths,
+            invalidated=frozenset(mark.trial_id for mark in read_invalidations(paths)),
+            loss=find_loss(paths),
+        )
         for paths in runs
     ]
 

@@ -13,6 +13,7 @@ from labrunner.engine.adoption import take_up
 from labrunner.engine.coordinator import Coordinator, Job, Tallies
 from labrunner.engine.gate import free_gb_at
 from labrunner.engine.plan import Plan
+from labrunner.engine.results import summarise_run
 from labrunner.engine.resumption import Resumption
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
@@ -225,14 +226,6 @@ class Session:
 def new_tally(experiment: Experiment) -> Tally:
     """An empty tally that knows the experiment's tasks and their groups."""
     return Tally({task.id: task.group for task in experiment.tasks})
-
-
-def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> SummaryRecord:
-    """Summarise a run from what lies on disk, in schedule order, buffered results included."""
-    tally = new_tally(experiment)
-    for row in iter_trials(paths):
-        tally.add(row)
-    return make_summary(experiment, run_id, tally, with_intervals=True)
 
 
 def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_intervals: bool) -> SummaryRecord:
