@@ -45,6 +45,9 @@ class HeardNotes:
     async def grader_starting(self, token: str) -> None:
         self.heard.append("grader")
 
+    def sandbox_gone(self, token: str) -> None:
+        self.heard.append("gone")
+
     def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
         self.heard.append("event")
 

@@ -90,7 +90,7 @@ async def test_the_coordinator_hears_of_barrier_and_grader_in_order(tmp_path: Pa
 
     await run.carry_out()
 
-    assert run.notes.heard == ["barrier", "grader"]
+    assert run.notes.heard == ["barrier", "grader", "gone"]
 
 
 async def test_the_grader_is_tried_again_alone(tmp_path: Path) -> None:

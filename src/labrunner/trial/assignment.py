@@ -63,6 +63,10 @@ class Notes(Protocol):
         """From here on the workspace may have been seen by a grader."""
         ...
 
+    def sandbox_gone(self, token: str) -> None:
+        """Nothing of the attempt runs any more; what is left to do is to collect its files."""
+        ...
+
     def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
         """Keep an event of an attempt under way, so that a crash leaves it. May be called from any thread."""
         ...
