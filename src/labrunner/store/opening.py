@@ -21,6 +21,7 @@ from labrunner.store.finished import FinishedSlots
 from labrunner.store.journal import Journal, scan
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import RunLock, boot_id
+from labrunner.store.loss import describe_loss
 from labrunner.store.points import reach
 from labrunner.store.record import read_crashes, read_run, read_status
 from labrunner.store.slot import decode_payload
@@ -91,7 +92,7 @@ def _open_buffer(paths: RunPaths) -> tuple[Buffer, str | None]:
     _set_buffer_aside(paths)
     create_buffer(paths.buffer)
     sync_folder(paths.root)
-    return open_buffer(paths.buffer), _tell_loss(paths, problem)
+    return open_buffer(paths.buffer), describe_loss(paths, problem)
 
 
 def _set_buffer_aside(paths: RunPaths) -> None:
@@ -105,16 +106,6 @@ def _set_buffer_aside(paths: RunPaths) -> None:
                 old.rename(paths.salvage / f"buffer-{number}.sqlite{suffix}")
     sync_folder(paths.salvage)
     sync_folder(paths.root)
-
-
-def _tell_loss(paths: RunPaths, problem: str) -> str | None:
-    status = read_status(paths)
-    if status is None or (status.status != "started" and status.counts.buffered == 0):
-        return None
-    return (
-        f"the buffer was lost ({problem}): committed results are whole; at {status.updated_at} it held "
-        f"{status.counts.buffered} finished results that were not committed: their slots are owed again"
-    )
 
 
 def _sort_completions(
