@@ -129,7 +129,7 @@ class Driver:
 
     def kill_after(self, seconds: float) -> Heard:
         """Let the job run for a moment, then kill it in whatever it does."""
-        self._hear_for(seconds)
+        self.hear_for(seconds)
         return self.kill()
 
     def kill(self) -> Heard:
@@ -154,7 +154,8 @@ class Driver:
             self._process.wait(PATIENCE_S)
             self._listener.join()
 
-    def _hear_for(self, seconds: float) -> None:
+    def hear_for(self, seconds: float) -> None:
+        """Let the job run for a moment."""
         deadline = time.monotonic() + seconds
         while self.heard.code is None and (left := deadline - time.monotonic()) > 0:
             try:
