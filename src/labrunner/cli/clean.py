@@ -14,6 +14,7 @@ from labrunner.engine.cleaning import (
     Sweep,
     abandon,
     count_uncommitted,
+    find_left_containers,
     find_leftovers,
     remove_leftover,
 )
@@ -42,7 +43,9 @@ _Abandon = Annotated[
 ]
 
 
-@app.command(help="Say what ended runs left behind (old buffers, kept workspaces), then remove it.")
+@app.command(
+    help="Say what ended runs left behind (containers, old buffers, kept workspaces), then remove it."
+)
 def clean(  # noqa: PLR0913 - the signature is the command line
     log_dir: LogDir = DEFAULT_RUNS,
     list_only: _ListOnly = False,
@@ -57,7 +60,7 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         _abandon(find_run(log_dir, abandon_run), yes=yes, list_only=list_only)
         return
     sweep = Sweep(now=time.time(), older_than_s=_seconds(older_than), workspaces=workspaces)
-    found = find_leftovers(log_dir, sweep)
+    found = [*find_left_containers(log_dir, sweep), *find_leftovers(log_dir, sweep)]
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(each) for each in found]).decode())
     else:
@@ -82,7 +85,7 @@ def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
 
 def _tell(found: list[Leftover]) -> None:
     for each in found:
-        typer.echo(f"{each.run.root.name}: {len(each.paths)} x {each.what}, {format_size(each.size)}")
+        typer.echo(f"{each.run.root.name}: {each.count} x {each.what}, {format_size(each.size)}")
     typer.echo("nothing to clean" if not found else f"in all {format_size(sum(e.size for e in found))}")
 
 

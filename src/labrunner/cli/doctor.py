@@ -6,8 +6,10 @@ import sys
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.checks import show_checks
 from labrunner.display.console import make_console
-from labrunner.engine.run import preflight
+from labrunner.engine.run import RunOptions, preflight
+from labrunner.engine.smoke import smoke
 from labrunner.errors import ExitCode
+from labrunner.experiment.model import Experiment
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
 
@@ -15,12 +17,18 @@ from labrunner.sandbox.door import Check
 def doctor(call: Call) -> int:
     """Make every check for each target; bad input when one that matters did not pass."""
     options = call.options()
-    checks = [
-        check for experiment in call.experiments() for check in asyncio.run(preflight(experiment, options))
-    ]
+    checks = [check for experiment in call.experiments() for check in _examine(experiment, options)]
     _print(checks, as_json=call.as_json)
     is_well = all(check.passed or check.severity == "warning" for check in checks)
     return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
+
+
+def _examine(experiment: Experiment, options: RunOptions) -> list[Check]:
+    """Preflight, and if all is well a grader that gets nothing to grade."""
+    checks = list(asyncio.run(preflight(experiment, options)))
+    if all(check.passed or check.severity == "warning" for check in checks):
+        checks.append(asyncio.run(smoke(experiment, options)))
+    return checks
 
 
 def _print(checks: list[Check], *, as_json: bool) -> None:

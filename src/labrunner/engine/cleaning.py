@@ -4,17 +4,20 @@ Rules: nothing of a live run is touched (its lock is taken for the removal); a b
 that are not committed is paid work and never counted as left behind; committed rows, results and logs stay.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from labrunner.engine.strays import find_strays, remove_all_of, remove_strays
 from labrunner.errors import LabError, RunLocked
 from labrunner.store.buffer import snapshot
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, list_runs
 from labrunner.store.lock import acquire, is_owned
+from labrunner.store.record import read_run
 from labrunner.trial.removal import remove
 
 BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
@@ -24,10 +27,16 @@ BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
 class Leftover:
     """Something that can go."""
 
-    what: Literal["buffer", "workspace"]
+    what: Literal["buffer", "workspace", "container"]
     run: RunPaths
     paths: tuple[Path, ...]
     size: int
+    containers: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many things it is."""
+        return len(self.paths) + len(self.containers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +50,20 @@ class Sweep:
 
 def find_leftovers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
     """Find what ended runs left behind."""
-    ended = [run for run in list_runs(runs_dir) if run.state not in {"started", "unreadable"}]
-    return [leftover for run in ended for leftover in _of_run(run, sweep)]
+    return [leftover for run in _ended(runs_dir) for leftover in _of_run(run, sweep)]
+
+
+def find_left_containers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
+    """Find containers that nothing can come of any more, where an engine answers."""
+    old = [run for run in _ended(runs_dir) if sweep.now - _ended_at(run) >= sweep.older_than_s]
+    return [
+        Leftover(what="container", run=stray.run, paths=(), size=0, containers=stray.ids)
+        for stray in asyncio.run(find_strays(old))
+    ]
+
+
+def _ended(runs_dir: Path) -> list[RunListing]:
+    return [run for run in list_runs(runs_dir) if run.state not in {"started", "unreadable"}]
 
 
 def remove_leftover(leftover: Leftover) -> bool:
@@ -51,6 +72,8 @@ def remove_leftover(leftover: Leftover) -> bool:
         with acquire(leftover.run):
             for path in leftover.paths:
                 remove(path)
+            if leftover.containers:
+                asyncio.run(remove_strays(leftover.containers))
     except RunLocked:
         return False
     return True
@@ -74,6 +97,7 @@ def abandon(paths: RunPaths) -> Abandoned:
     """Throw a run's buffer away with all that is in it, as its owner. Committed rows stay."""
     lost = count_uncommitted(paths)
     with acquire(paths):
+        asyncio.run(remove_all_of(paths, read_run(paths).run_id))
         for path in _buffer_files(paths):
             remove(path)
     return Abandoned(results=lost)
