@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
-from labrunner.errors import InputError
+from labrunner.errors import InputError, SandboxFailed
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
@@ -133,7 +134,11 @@ async def sit_down(
             if begin is not None:
                 begin(session)
             with signals_stop(session.stop):
-                return await session.carry_out(watch)
+                end = await session.carry_out(watch)
+            # Nothing is under way any more. What an engine made while it did not answer is known only to it.
+            with suppress(SandboxFailed):
+                await executor.reap(frozenset())
+            return end
     finally:
         await executor.close()
 

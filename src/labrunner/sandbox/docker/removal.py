@@ -10,7 +10,7 @@ from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.labels import KEPT
 
 AT_ONCE: Final = 4
-TRIES: Final = 5
+TRIES: Final = 7
 FIRST_PAUSE_S: Final = 0.5
 
 _log = logging.getLogger("labrunner.docker")
