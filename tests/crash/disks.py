@@ -40,4 +40,5 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", place], check=True)
+        # Lazily: should a test fail, its processes may still be there.
+        subprocess.run(["umount", "--lazy", place], check=True)

@@ -42,14 +42,17 @@ class PowerCuts:
         with mounted(image, self._folder / "mounted") as place:
             heard = Heard()
             self._driver.start(self.job(place / "runs"), heard)
-            for _ in range(cuts):
-                self._driver.hear_for(random.uniform(0.0, 0.4))
-                if heard.code is not None:
-                    break
-                self._cut_once(image, heard)
-                made += 1
-            self._driver.kill()
+            try:
+                while made < cuts and self._runs_on(random.uniform(0.0, 0.4)):
+                    self._cut_once(image, heard)
+                    made += 1
+            finally:
+                self._driver.kill()
         return made
+
+    def _runs_on(self, seconds: float) -> bool:
+        self._driver.hear_for(seconds)
+        return self._driver.heard.code is None
 
     def _cut_once(self, image: Path, heard: Heard) -> None:
         copy = self._folder / "copy"
