@@ -26,6 +26,7 @@ from labrunner.engine.gate import free_gb_at
 from labrunner.engine.publication import Publisher
 from labrunner.engine.run import RunOptions, make_record
 from labrunner.engine.stopping import StopRequest
+from labrunner.executor.door import Executor
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
@@ -69,9 +70,12 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
 
 
 async def coordinate(
-    experiment: Experiment, paths: RunPaths, on_finished: Callable[[SlotRows], None]
+    experiment: Experiment,
+    paths: RunPaths,
+    on_finished: Callable[[SlotRows], None],
+    executor: Executor | None = None,
 ) -> None:
-    """Carry out a run on the idle executor."""
+    """Carry out a run, on the idle executor unless another one is given."""
     schedule = Schedule.of(experiment)
     async with open_writer(paths) as writer:
         job = Job(
@@ -85,7 +89,8 @@ async def coordinate(
             free_gb=free_gb_at(paths.root),
             is_done=writer.is_finished,
         )
-        await Coordinator(job, IdleExecutor(), writer, Tallies(planned=len(schedule))).run()
+        worker = executor or IdleExecutor()
+        await Coordinator(job, worker, writer, Tallies(planned=len(schedule))).run()
         await writer.settle()
         committed = writer.counts().committed
     assert committed == len(schedule), f"{committed} of {len(schedule)} committed"

@@ -26,13 +26,14 @@ from labrunner.solve.generation import generate_state
 from labrunner.solve.lane import Abandoned, Lanes
 from labrunner.solve.ledger import Ledger
 from labrunner.solve.limits import LimitExceeded, Meter
+from labrunner.solve.mailbox import Mailbox
 from labrunner.solve.place import inside
 from labrunner.solve.resolution import LiveTask
 from labrunner.solve.rows import read_sample
 from labrunner.solve.running import Running, as_current
 from labrunner.solve.sample import Choices, Target
 from labrunner.solve.score import Score
-from labrunner.solve.shelf import Shelf, leave
+from labrunner.solve.shelf import leave, store
 from labrunner.solve.solvers import as_conversation
 from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
@@ -50,8 +51,9 @@ class Workshop:
 
     live: LiveTask
     gate: ModelGate
+    home: Mailbox
+    """Of the loop that attempts are carried out in."""
     lanes: Lanes
-    shelf: Shelf
     masker: Masker
     maker: SandboxMaker | None
     """None for tasks without a sandbox."""
@@ -69,6 +71,7 @@ class SolveAttempt:
             lambda seq, line: notes.add_event(scene.assignment, seq, line), shop.masker
         )
         meter = Meter(shop.live.limits, time.monotonic)
+        self._scores: dict[str, Score] | None = None
         self._ledger = Ledger(scene=scene, meter=meter, is_command=shop.live.command is not None)
 
     async def carry_out(self) -> Completion:
@@ -92,7 +95,9 @@ class SolveAttempt:
         attempt = self._make_running()
         with as_current(attempt), inside(self._shop.live.folder):
             if self._shop.maker is None:
-                return await self._solve(attempt) or await self._score(attempt, None)
+                # One visit to the lane for both, where no clock must be stopped in between.
+                at_once = not self._shop.live.limits.has_clock
+                return await self._solve(attempt, at_once=at_once) or await self._score(attempt, None)
             async with self._enter(self._shop.maker) as (place, guest):
                 if end := await self._work_in(attempt, place, guest):
                     return end
@@ -110,7 +115,7 @@ class SolveAttempt:
         )
         return Running(
             trial_id=scene.assignment.trial_id,
-            home=asyncio.get_running_loop(),
+            home=self._shop.home,
             transcript=self._transcript,
             meter=self._ledger.meter,
             gate=self._shop.gate,
@@ -145,19 +150,19 @@ class SolveAttempt:
         attempt.environment = None
         return failed
 
-    async def _solve(self, attempt: Running) -> Failed | None:
-        """Run the solvers within the limits; how they failed, if they did."""
+    async def _solve(self, attempt: Running, *, at_once: bool = False) -> Failed | None:
+        """Run the solvers within the limits, and the scorers `at_once`; how they failed, if they did."""
         try:
             with self._ledger.timing("agent"):
-                await self._within_limits(attempt)
+                await self._within_limits(attempt, at_once=at_once)
         except LimitExceeded as limit:
             self._ledger.ended_by = limit.kind
             self._transcript.add("limit", limit=limit.kind, message=str(limit))
         except Exception as error:  # noqa: BLE001 - whatever a task's code raises becomes a record
-            return self._note_failure(error, "solving")
+            return self._note_failure(error, "scoring" if attempt.meter.is_scoring else "solving")
         return None
 
-    async def _within_limits(self, attempt: Running) -> None:
+    async def _within_limits(self, attempt: Running, *, at_once: bool) -> None:
         """Run the solvers in a lane, timed from here: a lane that blocks can't hold its own clock."""
         limits, meter, loop = self._shop.live.limits, self._ledger.meter, asyncio.get_running_loop()
         clock, work = asyncio.timeout(limits.time_s), asyncio.timeout(limits.working_s)
@@ -170,7 +175,9 @@ class SolveAttempt:
         try:
             async with clock, work:
                 meter.on_waiting = on_waiting
-                await self._shop.lanes.run(attempt.trial_id, lambda: self._take_steps(attempt))
+                await self._shop.lanes.run(
+                    attempt.trial_id, lambda: self._take_steps(attempt, at_once=at_once)
+                )
         except (TimeoutError, Abandoned) as error:
             if clock.expired():
                 raise LimitExceeded("time", f"the limit is {limits.time_s:g} s") from error
@@ -183,11 +190,13 @@ class SolveAttempt:
         finally:
             meter.on_waiting = None
 
-    async def _take_steps(self, attempt: Running) -> None:
+    async def _take_steps(self, attempt: Running, *, at_once: bool) -> None:
         for step in self._shop.live.steps:
             attempt.state = await step(attempt.state, generate_state)
             if attempt.state.completed:
                 break
+        if at_once:
+            self._scores = await self._ask_judges(attempt)
 
     async def _score_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd:
         """Let every scorer speak, the command first: it must not see what others left."""
@@ -209,11 +218,9 @@ class SolveAttempt:
 
     async def _score(self, attempt: Running, judgement: Judgement | None) -> AttemptEnd:
         """Ask the scorers in Python, and join what they say with a command's word."""
-        ledger = self._ledger
-        ledger.meter.is_scoring = True
-        self._transcript.add("scoring")
+        ledger, scores = self._ledger, self._scores
         try:
-            with ledger.timing("grader"):
+            if scores is None:
                 scores = await self._shop.lanes.run(attempt.trial_id, lambda: self._ask_judges(attempt))
         except Abandoned:
             raise asyncio.CancelledError from None
@@ -228,16 +235,19 @@ class SolveAttempt:
 
     async def _ask_judges(self, attempt: Running) -> dict[str, Score]:
         scores: dict[str, Score] = {}
-        for judge in self._shop.live.judges:
-            score = scores[judge.name] = await judge(attempt.state, attempt.state.target)
-            attempt.transcript.add(
-                "score",
-                scorer=judge.name,
-                value=score.value,
-                answer=score.answer,
-                explanation=score.explanation,
-                metadata=score.metadata,
-            )
+        attempt.meter.is_scoring = True
+        attempt.transcript.add("scoring")
+        with self._ledger.timing("grader"):
+            for judge in self._shop.live.judges:
+                score = scores[judge.name] = await judge(attempt.state, attempt.state.target)
+                attempt.transcript.add(
+                    "score",
+                    scorer=judge.name,
+                    value=score.value,
+                    answer=score.answer,
+                    explanation=score.explanation,
+                    metadata=score.metadata,
+                )
         return scores
 
     def _note_failure(self, error: Exception, doing: str = "") -> Failed:
@@ -273,7 +283,7 @@ class SolveAttempt:
                     kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker)
                 data, is_new = self._transcript.close(), not ledger.has_folders
                 kept = replace(kept, masked_secrets=kept.masked_secrets + self._transcript.masked)
-                transcript = await shop.shelf.put(self._scene.folders.root, data, is_new=is_new)
+                transcript = await asyncio.to_thread(store, self._scene.folders.root, data, is_new=is_new)
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         return ledger.complete(end, kept, transcript, shop.masker)

@@ -31,12 +31,12 @@ def bind_arguments(
 
 def describe(value: object) -> Any:  # noqa: ANN401 - plain JSON
     """Turn any argument into plain JSON that says what it is."""
-    if isinstance(value, Described):
-        return value.describe()
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if canonical.has_only_finite_numbers(value) else str(value)
+    if isinstance(value, Described):
+        return value.describe()
     if isinstance(value, Mapping):
         return {str(key): describe(each) for key, each in value.items()}
     if isinstance(value, set | frozenset):

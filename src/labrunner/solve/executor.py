@@ -12,9 +12,9 @@ from labrunner.sandbox.door import Check, SandboxMaker, Survivor
 from labrunner.solve.attempt import SolveAttempt, Workshop
 from labrunner.solve.gate import ModelGate, Patience
 from labrunner.solve.lane import Lanes
+from labrunner.solve.mailbox import Mailbox
 from labrunner.solve.place import inside
 from labrunner.solve.resolution import LiveTask, variant_of
-from labrunner.solve.shelf import Shelf
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.masking import Masker, make_masker
 from labrunner.trial.removal import remove_tree
@@ -40,11 +40,12 @@ class SolveExecutor:
     @property
     def _shop(self) -> Workshop:
         if self._made is None:
+            home = Mailbox(asyncio.get_running_loop())
             self._made = Workshop(
                 live=self._find_live(),
+                home=home,
                 gate=ModelGate(_patience(self._context.experiment.policy)),
-                lanes=Lanes(),
-                shelf=Shelf(),
+                lanes=Lanes(home),
                 masker=_masker(self._context),
                 maker=self._maker,
             )

@@ -13,8 +13,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
 from typing import Any, Final, TypeVar
+
+from labrunner.solve.mailbox import Mailbox, recall, send
 
 T = TypeVar("T")
 STUCK_AFTER_S: Final = 2.0
@@ -35,9 +36,11 @@ class LeftByItself(Exception):
 class Lane:
     """One loop in one thread."""
 
-    def __init__(self, number: int) -> None:
-        """Start the thread."""
+    def __init__(self, number: int, home: Mailbox) -> None:
+        """Start the thread; `home` is where ends are told."""
         self.loop = asyncio.new_event_loop()
+        self._mail = Mailbox(self.loop)
+        self._home = home
         self.working: set[str] = set()
         self.answered_at = time.monotonic()
         self.is_told = False
@@ -60,25 +63,15 @@ class Lane:
 
         Raises Abandoned when it was cancelled and does not end.
         """
-        home = asyncio.get_running_loop()
-        done: asyncio.Future[T] = home.create_future()
-        begun: list[asyncio.Task[T]] = []
-
-        def begin() -> None:
-            # The lane is the task's owner; `done` is told whatever becomes of it.
-            task = self.loop.create_task(_contained(make()), name=name)
-            begun.append(task)
-            task.add_done_callback(lambda task: home.call_soon_threadsafe(_settle, done, task))
-
         self.working.add(name)
-        self.loop.call_soon_threadsafe(begin, context=copy_context())
+        errand = send(self._mail, self._home, lambda: _contained(make()), name)
         try:
-            return await asyncio.shield(done)
+            return await asyncio.shield(errand)
         except asyncio.CancelledError:
-            if done.cancelled():
+            if errand.cancelled():
                 raise LeftByItself("the task's code cancelled itself") from None
-            self.loop.call_soon_threadsafe(lambda: begun[0].cancel())  # noqa: PLW0108 - begun by then, not now
-            await _wait_for_end(done)
+            recall(self._mail, errand)
+            await _wait_for_end(errand)
             raise
         finally:
             self.working.discard(name)
@@ -118,8 +111,9 @@ class Lane:
 class Lanes:
     """The lanes of one run, and the watchdog over them."""
 
-    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
-        """Start nothing yet."""
+    def __init__(self, home: Mailbox, warn: Callable[[str], None] | None = None) -> None:
+        """Start nothing yet; `home` is the mailbox of the loop that work comes from."""
+        self._home = home
         self._lanes: list[Lane] = []
         self._warn = warn or _log.warning
         self._is_over = threading.Event()
@@ -143,7 +137,7 @@ class Lanes:
         for lane in self._lanes:
             if not lane.is_stuck:
                 return lane
-        self._lanes.append(Lane(len(self._lanes) + 1))
+        self._lanes.append(Lane(len(self._lanes) + 1, self._home))
         return self._lanes[-1]
 
     def _watch(self) -> None:
@@ -169,17 +163,6 @@ async def _contained(work: Coroutine[Any, Any, T]) -> T:
         return await work
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         raise LeftByItself(f"the task's code raised {type(error).__name__}") from error
-
-
-def _settle(done: asyncio.Future[T], task: asyncio.Task[T]) -> None:
-    if done.done():
-        return
-    if task.cancelled():
-        done.cancel()
-    elif (error := task.exception()) is not None:
-        done.set_exception(error)
-    else:
-        done.set_result(task.result())
 
 
 async def _wait_for_end(done: asyncio.Future[Any]) -> None:

@@ -7,8 +7,8 @@ limits of its own. Scoring is not metered: a judge's model is no part of what is
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.records.completion import EndedBy
@@ -38,12 +38,20 @@ class Limits:
 
     def given(self) -> dict[str, Any]:
         """The limits that there are."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether an attempt is timed."""
+        return self.time_s is not None or self.working_s is not None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Limits":
         """Limits from their record."""
         return cls(**given)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Limits))
 
 
 class LimitExceeded(Exception):

@@ -23,7 +23,7 @@ def task_folder() -> Path:
 @contextmanager
 def inside(folder: Path | None) -> Iterator[None]:
     """Start relative paths from a folder."""
-    token = _folder.set(folder.resolve() if folder is not None else _folder.get())
+    token = _folder.set(folder if folder is not None else _folder.get())
     try:
         yield
     finally:

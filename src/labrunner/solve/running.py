@@ -4,7 +4,6 @@ User code runs in a loop of its own (`labrunner.solve.lane`); connections, sandb
 home loop. `Running.call_home` is the way from one to the other.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from labrunner.solve.limits import Meter
+from labrunner.solve.mailbox import Mailbox, call
 from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
 
@@ -28,7 +28,7 @@ class Running:
     """One attempt under way."""
 
     trial_id: str
-    home: asyncio.AbstractEventLoop
+    home: Mailbox
     transcript: Transcript
     meter: Meter
     gate: "ModelGate"
@@ -39,9 +39,7 @@ class Running:
 
     async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Have something done in the home loop, and wait for it. Cancelling passes on."""
-        if asyncio.get_running_loop() is self.home:
-            return await make()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self.home))
+        return await call(self.home, make)
 
 
 _current: ContextVar[Running | None] = ContextVar("labrunner_running", default=None)

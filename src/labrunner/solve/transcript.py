@@ -4,8 +4,10 @@ Rules: each message stands in it once; model calls name messages by number, so t
 its length and not its square. Declared secrets are masked before an event leaves. One JSON object a line.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -36,8 +38,7 @@ class Transcript:
         if self._is_closed:
             return
         number = len(self._lines)
-        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = _encoder.encode({"seq": number, "at": at, "event": kind, **fields})
+        line = _encoder.encode({"seq": number, "at": _now(), "event": kind, **fields})
         line, masked = self._masker.mask(line)
         self.masked += masked
         self._lines.append(line)
@@ -66,6 +67,16 @@ class Transcript:
             number = self._known[key] = len(self._known)
             self.add("message", id=number, message=_shortened(to_plain(message)))
         return number
+
+
+@lru_cache(maxsize=2)
+def _second(moment: int) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _now() -> str:
+    seconds, fraction = divmod(time.time(), 1)
+    return f"{_second(int(seconds))}.{int(fraction * 1000):03}Z"
 
 
 def read_events(data: bytes) -> list[dict[str, Any]]:

@@ -201,7 +201,10 @@ class Committer:
 
     def _changes(self, completions: Sequence[Completion] = ()) -> Changes:
         notes, gone = self.book.take_changes()
-        events, trials = self._events, self._gone_trials
+        trials = self._gone_trials
+        # Events of a trial that is over lie in its folder by now: what was not stored yet never will be.
+        gone = set(trials)
+        events = [event for event in self._events if event.trial_id not in gone]
         self._events, self._gone_trials = [], []
         committed = self.finished.committed if self._is_untrimmed else None
         self._is_untrimmed = False
