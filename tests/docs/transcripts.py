@@ -35,7 +35,7 @@ VARYING = (
     (r"\b\d+\.\d GB free", "0 GB free"),
     (r"\b\d+ at once", "N at once"),
     (r"\bauto: \d+ here", "auto: N here"),
-    (r"^(crashed:|safe|owed) +\d+( committed, \d+)?", r"\1 N\2"),
+    (r"^(crashed:|error:|safe|owed) +\d+( committed, \d+)?", r"\1 N\2"),
     (r"N committed, \d+", "N"),
     (r"─+", "─"),
     (r"  +", "  "),
@@ -72,7 +72,8 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._shell.communicate("exit\n", timeout=20)
+        self._shell.kill()
+        self._shell.communicate()
 
     def write(self, name: str, text: str) -> None:
         path = Path(self.run("pwd"), name)
