@@ -36,6 +36,7 @@ from labrunner.store.points import reach
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run, read_status
 from labrunner.store.salvage import count_committed, iter_sound
+from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter, open_writer
 from labrunner.trial.attempt import stamp
 
@@ -97,6 +98,7 @@ class _Report:
         self._record = msgspec.structs.replace(
             record, run_id=run_id, recovered_from=str(source.root.resolve())
         )
+        self._live = read_transcripts(source.buffer)
         self._tally = new_tally(experiment)
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
         self._damaged = 0
@@ -131,7 +133,15 @@ class _Report:
         for slot in batch:
             for folder in link_tree(self._source.trial(slot.trial_id), paths.trial(slot.trial_id)):
                 sync_folder(folder)
+        lost = [slot.trial_id for slot in batch if slot.trial.outcome == "cancelled"]
+        cut = [(trial_id, attempt) for trial_id in lost for attempt in self._live.get(trial_id, ())]
+        rescue_transcripts(self._live, cut, paths.trial_folders)
         return batch
+
+    def _evidence(self, trial_id: str) -> tuple[str, ...]:
+        """Folders of the attempts of a trial that has no result, in the report."""
+        live = (str(attempt) for attempt in self._live.get(trial_id, ()))
+        return tuple(dict.fromkeys((*_attempts_left(self._source.trial(trial_id)), *live)))
 
     def _all_rows(self) -> Iterator[SlotRows]:
         """Every slot in order: finished ones as they were, gaps as cancelled."""
@@ -182,7 +192,7 @@ class _Report:
             schedule_idx=slot.schedule_idx,
             ids=ids,
             attempts=(),
-            cut_off=_attempts_left(self._source.trial(trial_id)),
+            cut_off=self._evidence(trial_id),
         )
         return SlotRows(
             schedule_idx=slot.schedule_idx,

@@ -25,6 +25,7 @@ from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress,
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials
+from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
 from labrunner.trial.attempt import stamp
@@ -100,8 +101,7 @@ class Session:
             plan=self._plan, paths=self._paths, tallies=self._tallies, writer=self._writer, stop=self.stop
         )
         await self._write_status("started", None)
-        for note in self._resumption.cut_off:
-            await self._writer.note_cut_off(note.token)
+        await self._cut_off()
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
@@ -115,6 +115,17 @@ class Session:
         except BaseExceptionGroup as errors:
             raise _root(errors) from errors
         return await self._finish()
+
+    async def _cut_off(self) -> None:
+        """Let go of attempts that nobody can take up; their transcripts stay as evidence."""
+        notes = self._resumption.cut_off
+        if not notes:
+            return
+        lost = [(note.trial_id, note.attempt) for note in notes]
+        live = await asyncio.to_thread(read_transcripts, self._paths.buffer)
+        await asyncio.to_thread(rescue_transcripts, live, lost, self._paths.trial_folders)
+        for note in notes:
+            await self._writer.note_cut_off(note.token)
 
     async def _carry_over(self) -> None:
         if self._plan.carry_over is not None:

@@ -12,9 +12,9 @@ from labrunner.records.rows import SlotRows
 from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, from_plain
 from labrunner.solve.rows import read_sample
 from labrunner.solve.score import Score
-from labrunner.solve.shelf import TRANSCRIPT
 from labrunner.solve.transcript import expand, read_events
 from labrunner.store.layout import RunPaths
+from labrunner.store.transcripts import TRANSCRIPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,12 @@ class EvalSample:
     @property
     def error(self) -> SampleError | None:
         """Why the sample failed, if it did."""
-        fact = self._rows.trial.attempts[-1] if self._rows.trial.attempts else None
-        if self._rows.trial.outcome == "graded" or fact is None:
+        trial = self._rows.trial
+        if trial.outcome == "graded":
             return None
-        return _error(fact, self._timing(fact.attempt))
+        if not trial.attempts:
+            return SampleError(message="the run ended before the sample did", cause="", reason=trial.outcome)
+        return _error(trial.attempts[-1], self._timing(trial.attempts[-1].attempt))
 
     @property
     def error_retries(self) -> list[SampleError]:

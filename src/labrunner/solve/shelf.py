@@ -12,9 +12,9 @@ from labrunner.errors import SandboxFailed
 from labrunner.records import canonical
 from labrunner.records.completion import FileRef
 from labrunner.store.durable import sync_folder
+from labrunner.store.transcripts import TRANSCRIPT
 from labrunner.trial.preparation import set_aside
 
-TRANSCRIPT: Final = "transcript.jsonl"
 _HOW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

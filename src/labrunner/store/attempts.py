@@ -68,7 +68,7 @@ class AttemptBook:
         """Note that an attempt failed and its trial is tried again: its completion is kept for the row."""
         self._change(replace(self._find(token), state="failed", barrier=payload))
 
-    def cut_off(self, token: str) -> None:
+    def cut_off(self, token: str) -> AttemptNote | None:
         """Drop an attempt that a crash ended: its number is used again."""
         note = self._notes.pop(token, None)
         self._changed.discard(token)
@@ -76,6 +76,7 @@ class AttemptBook:
             self._slots[note.schedule_idx].remove(token)
         if token in self._stored:
             self._gone.add(token)
+        return note
 
     def forget(self, schedule_idx: int) -> None:
         """Drop every attempt of a slot: it is final."""

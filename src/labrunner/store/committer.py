@@ -92,6 +92,14 @@ class Committer:
         self._events.append(event)
         self._event_trials.add(event.trial_id)
 
+    def cut_off(self, token: str) -> None:
+        """Drop an attempt that a crash ended, with its events: the next one of its number has its own."""
+        note = self.book.cut_off(token)
+        if note is not None:
+            self._gone_trials.append(note.trial_id)
+            # At once: what is dropped later would take the next attempt's events with it.
+            self.flush(synced=False)
+
     def take(self, arrivals: Sequence[Arrival]) -> list[bool]:
         """Make a group of slots durable. Returns, for each, whether it is (False: it was refused)."""
         accepted: dict[int, Arrival] = {}
@@ -203,8 +211,8 @@ class Committer:
         notes, gone = self.book.take_changes()
         trials = self._gone_trials
         # Events of a trial that is over lie in its folder by now: what was not stored yet never will be.
-        gone = set(trials)
-        events = [event for event in self._events if event.trial_id not in gone]
+        over = set(trials)
+        events = [event for event in self._events if event.trial_id not in over]
         self._events, self._gone_trials = [], []
         committed = self.finished.committed if self._is_untrimmed else None
         self._is_untrimmed = False

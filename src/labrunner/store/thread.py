@@ -204,7 +204,7 @@ class WriterThread(threading.Thread):
                 case FailedAttempt(token, payload):
                     self.committer.book.hold_failure(token, payload)
                 case CutOff(token):
-                    self.committer.book.cut_off(token)
+                    self.committer.cut_off(token)
                 case Event():
                     self.committer.add_event(note)
                 case _:
