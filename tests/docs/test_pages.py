@@ -15,6 +15,7 @@ from labrunner.experiment.authored import ExperimentFile, Part
 from labrunner.experiment.reference import SECTIONS
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.completion import EndedBy
+from labrunner.records.run import RunStatus
 from labrunner.records.schema import RECORDS
 from tests.docs import blocks
 from tests.docs.pages import ROOT, fences, name, pages, tracked
@@ -162,3 +163,8 @@ def test_contributors_read_of_every_room_in_order() -> None:
     (contract,) = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     rooms = [layer.removeprefix("labrunner.") for layer in reversed(contract["layers"])]
     assert re.findall(r"^\| `(\w+)` \|", read("CONTRIBUTING.md"), re.MULTILINE) == rooms
+
+
+@pytest.mark.parametrize("word", [*get_args(RunStatus), "crashed", "graded", "failed", "unreadable"])
+def test_every_state_and_outcome_is_in_the_glossary(word: str) -> None:
+    assert re.search(rf"^\| .*\b{word}\b.* \|", read("docs/concepts.md"), re.MULTILINE)

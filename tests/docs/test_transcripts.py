@@ -14,6 +14,7 @@ SHOWN = [
 
 
 @pytest.mark.bwrap
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", SHOWN, ids=name)
 def test_a_page_shows_what_its_commands_write(page: Path, tmp_path: Path) -> None:
     works, why = works_here()
