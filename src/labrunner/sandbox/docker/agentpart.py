@@ -18,7 +18,7 @@ from labrunner.sandbox.limits import MIB
 PROOF_S: Final = 5.0
 """How long killed processes may take to be gone."""
 PROOF_PAUSE_S: Final = 0.02
-SETUP_FAILED, BAD_PLAN, EXPIRED, CANNOT_TELL = 80, 85, 86, 88
+LACKING, LEFT_ALONE, CANNOT_TELL = 85, 86, 88
 ALMOST_NOTHING: Final = 16 * MIB
 """A disk with less room than this is full."""
 OOM_STATUS: Final = 137
@@ -90,10 +90,10 @@ class AgentPart:
         """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
         stage, note = self.stage, self.stage.container.note()
         told = f"the container ended with {state.exit_code} during: {note.phase}"
-        if state.exit_code == BAD_PLAN:
+        if state.exit_code == LACKING:
             raise SetupFailed("tool_missing", stage.container.said or told)
-        if state.exit_code == EXPIRED:
-            raise SandboxFailed("expired", f"{told}; nobody came back for it in time")
+        if state.exit_code == LEFT_ALONE and not stage.container.engine_was_away:
+            raise SandboxFailed("expired", f"{told}; nobody came back for it")
         if state.oom_killed:
             return _ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True))
         if state.exit_code == CANNOT_TELL and _is_full(stage):
@@ -146,7 +146,8 @@ class AgentPart:
         stage = self.stage
         if not stage.spec.demands.system_changes:
             return None
-        return changed_system(await stage.engine.changes(stage.container.id), stage.house.workdir)
+        changes = await stage.engine.changes(stage.container.id)
+        return changed_system(changes, (stage.house.workdir, *stage.spec.plan.tmpfs))
 
 
 def _needs_gate(setup: Phase | None, agent: Phase) -> bool:

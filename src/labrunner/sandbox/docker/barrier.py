@@ -27,14 +27,15 @@ def intruders(processes: Iterable[Process], first: int, expiry_s: int) -> tuple[
     return tuple(process for process in alive if not is_alone or process.pid not in timer)
 
 
-def changed_system(changes: Iterable[str], workdir: str) -> tuple[str, ...]:
+def changed_system(changes: Iterable[str], working: Iterable[str]) -> tuple[str, ...]:
     """Paths of the system that differ from the image, sorted.
 
-    A folder is listed by the engine whenever something in it changed: only the innermost paths count.
+    Where work is meant to be done nothing counts. A folder is listed by the engine whenever something in it
+    changed: only the innermost paths count.
     """
     paths = set(changes)
     outer = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
-    harmless = (*SCRATCH, workdir)
+    harmless = (*SCRATCH, *working)
     return tuple(
         path
         for path in sorted(paths - outer - OURS)

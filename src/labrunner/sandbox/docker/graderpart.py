@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState
-from labrunner.sandbox.docker.blame import EngineGone
+from labrunner.sandbox.docker.blame import EngineGone, EngineRefused
 from labrunner.sandbox.docker.notes import Note, phase_end
 from labrunner.sandbox.docker.record import write_synced
 from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
 from labrunner.sandbox.door import Phase, PhaseEnd
 
 OOM_STATUS = 137
-PATIENCE = 5
-"""How often a doorbell is rung again after the engine went away."""
+RINGS = 5
+"""How often a doorbell is rung again when the engine went away."""
+STARTS = 3
+"""How often a container is started for one grader."""
+PAUSE_S = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,18 +31,26 @@ class GraderPart:
     """A runner before us has rung already: its grader's end is awaited, none is started."""
 
     async def run(self, grader: Phase) -> PhaseEnd:
-        """Run the grader once."""
-        if self.is_under_way:
-            self.is_under_way = False
-            return await self._await(grader)
-        self.tries += 1
+        """Run the grader once. A container that died before it could begin is started again for it."""
+        is_new, self.is_under_way = not self.is_under_way, False
+        self.tries += is_new
+        for _ in range(STARTS):
+            found = await self._try(grader) if is_new else await self._await(grader)
+            if not isinstance(found, ContainerState):
+                return found
+            self.stage.is_alive = False
+            if self._has_begun() or not is_new:
+                return self._explain_death(found)
+        raise SandboxFailed("engine_restarted", "the container died before its grader could begin")
+
+    async def _try(self, grader: Phase) -> PhaseEnd | ContainerState:
         await self._make_ready(grader)
         start, bell = self.stage.prepare(grader), secrets.token_hex(16)
         command = text.command_text(self.stage.house, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
         await asyncio.to_thread(write_synced, folder, text.COMMAND_FILE, command.encode())
-        await self._ring(text.ring_text(self.stage.house, bell, start))
-        return await self._await(grader)
+        dead = await self._ring(text.ring_text(self.stage.house, bell, start))
+        return dead or await self._await(grader)
 
     async def _make_ready(self, grader: Phase) -> None:
         """Have a container that waits for the doorbell, on the grader's network."""
@@ -51,30 +62,36 @@ class GraderPart:
         else:
             await stage.start_again(grader.network)
 
-    async def _ring(self, bell: str) -> None:
+    async def _ring(self, bell: str) -> ContainerState | None:
         """Ring, again if the engine went away: a wrapper that has heard it ignores the second."""
         container = self.stage.container
-        for _ in range(PATIENCE):
+        for _ in range(RINGS):
             try:
-                return await container.tell(bell)
+                await container.tell(bell)
+                return None
             except EngineGone:
                 container.engine_was_away = True
-                await container.detach()
-                if not (await container.look()).is_alive:
-                    break
-        raise SandboxFailed("engine_restarted", "the container died before its grader could be started")
+            except EngineRefused:  # no streams to be had: it may have ended
+                await asyncio.sleep(PAUSE_S)
+            await container.detach()
+            state = await container.look()
+            if not state.is_alive:
+                return state
+        raise SandboxFailed("engine_gone", "the engine went away whenever a grader was to be started")
 
-    async def _await(self, grader: Phase) -> PhaseEnd:
+    async def _await(self, grader: Phase) -> PhaseEnd | ContainerState:
+        """Wait for the grader's answer; a state when its container died instead."""
         stage = self.stage
         answer = stage.container.until(self._has_answered)
         found = await stage.within(grader.timeout_s + GRACE_S, "grader", answer)
         if isinstance(found, Overrun):
             await stage.end()
             return found.end()
-        if isinstance(found, ContainerState):
-            stage.is_alive = False
-            return self._explain_death(found)
-        return await self._finish(found, grader)
+        return found if isinstance(found, ContainerState) else await self._finish(found, grader)
+
+    def _has_begun(self) -> bool:
+        note = self.stage.container.note()
+        return note.is_certain and note.phase in {"grader", "graded"} and note.tries == self.tries
 
     async def _finish(self, note: Note, grader: Phase) -> PhaseEnd:
         """Join the wrapper's word with the engine's."""

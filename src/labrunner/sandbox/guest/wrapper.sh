@@ -10,8 +10,8 @@
 # "ring BELL", its environment and "end BELL" on standard input start it: environments hold secrets, so they
 # are never written. Whatever else is found on standard input, an agent may have left: ignored.
 #
-# Exit: 0 graded, 80 setup failed, 82 grader failed, 83 grader timed out, 84 no score, 85 bad plan or
-# missing tool, 86 nobody came back, 87 at the barrier, to be started again for the grader, 88 could not tell.
+# Exit: 0 graded, 80 setup failed, 82 grader failed, 83 grader timed out, 84 no score, 85 no such tool
+# or user, 86 nobody came back, 87 at the barrier, to be started again for the grader, 88 could not tell.
 
 expiry=$1
 lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs cgroup=/sys/fs/cgroup
@@ -161,13 +161,13 @@ for tool in sleep mv rm chown; do
 done
 
 expire
-IFS= read -r nonce || exit 85
-plan=''
-while IFS= read -r line; do
+IFS= read -r nonce || exit 86
+plan='' line=''
+while :; do
+    IFS= read -r line || exit 86
     [ "$line" = "end $nonce" ] && break
     plan="$plan$line$newline"
 done
-[ "$line" = "end $nonce" ] || exit 85
 eval "$plan"
 unset plan
 hush

@@ -1,0 +1,243 @@
+"""What an experiment can ask of its containers, tried in real ones."""
+
+import hashlib
+from pathlib import Path
+
+import aiodocker
+import pytest
+
+from labrunner.experiment.model import Folder, Network, Setup
+from labrunner.records.completion import Failed, Graded
+from labrunner.sandbox.docker.labels import KEPT
+from labrunner.sandbox.docker.maker import DockerMaker
+from labrunner.sandbox.door import Check, Demands
+from labrunner.sandbox.marks import process_mark
+from tests.builders import make_sandbox
+from tests.docker.conftest import Images
+from tests.docker.site import GRADE, Site
+from tests.docker.testimages import APP_USER, NO_MV, NO_SHELL
+from tests.docker.trials import FAIL, PASS, Trial, shell
+from tests.sandbox.place import sh
+
+FULL, NONE = Network(mode="full"), Network(mode="none")
+SHOW_NET = "ls /sys/class/net"
+
+
+@pytest.fixture
+def trial(tmp_path: Path, ash: str) -> Trial:
+    return Trial(root=tmp_path / "run", image=ash, grader=shell(PASS))
+
+
+@pytest.mark.parametrize("setup", [NONE, FULL], ids=["setup-none", "setup-full"])
+@pytest.mark.parametrize("agent", [NONE, FULL], ids=["agent-none", "agent-full"])
+@pytest.mark.parametrize("grader", [NONE, FULL], ids=["grader-none", "grader-full"])
+async def test_each_phase_has_its_own_network(
+    site: Site, setup: Network, agent: Network, grader: Network
+) -> None:
+    spec = site.spec(demands=Demands(networks=(setup, agent, grader)))
+    async with site.maker.open(spec) as sandbox:
+        run = await sandbox.run_agent(sh(SHOW_NET, name="setup", network=setup), sh(SHOW_NET, network=agent))
+        end = await sandbox.run_grader(sh(f"{SHOW_NET}; {GRADE}", name="grader", network=grader))
+    assert run.agent is not None
+    assert (run.agent.exit_status, end.exit_status) == (0, 0)
+    for name, network in (("setup", setup), ("agent", agent), ("grader", grader)):
+        seen = (spec.folders.logs / f"{name}.stdout").read_text().split()
+        assert any(device.startswith("eth") for device in seen) == (network == FULL), (name, seen)
+
+
+async def test_a_strict_barrier_keeps_the_graders_network(site: Site) -> None:
+    spec = site.spec(demands=Demands(networks=(NONE, FULL, NONE), restart=True))
+    async with site.maker.open(spec) as sandbox:
+        await sandbox.run_agent(None, sh(SHOW_NET, network=FULL))
+        await sandbox.run_grader(sh(f"{SHOW_NET}; {GRADE}", name="grader"))
+    assert (spec.folders.logs / "agent.stdout").read_text().split() == ["eth0", "lo"]
+    assert (spec.folders.logs / "grader.stdout").read_text().split() == ["lo"]
+
+
+async def test_the_root_can_be_read_only(trial: Trial) -> None:
+    trial.sandbox = {"read_only": True, "tmpfs": {"/scratch": "size=1m"}}
+    trial.agent = shell(
+        "touch /root/x || echo root; echo a > a; echo b > $HOME/b; echo c > $TMPDIR/c;"
+        " echo d > /scratch/d; head -c 2000000 /dev/zero > /scratch/e || echo full"
+    )
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.end.flags == ()
+    assert trial.log("agent.stdout") == "root\nfull\n"
+
+
+async def test_a_working_directory_of_the_image_is_no_system(trial: Trial) -> None:
+    trial.sandbox = {"workdir": "/home/app"}
+    trial.agent = shell("pwd; echo 1 > inside")
+    trial.grader = shell(f"pwd; cat inside; {PASS}")
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.end.flags == ()
+    assert trial.log("agent.stdout") == "/home/app\n"
+    assert trial.log("grader.stdout") == "/home/app\n1\n"
+
+
+async def test_limits_are_the_engines_and_are_recorded(site: Site) -> None:
+    spec = site.spec(cpus=0.5, memory_mb=96, pids=40)
+    async with site.maker.open(spec) as sandbox:
+        (container,) = await site.maker.engine.list(f"labrunner.place={site.run.place}")
+        facts = await site.maker.engine._get(f"containers/{container.id}/json", "looking")
+    host = facts["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, 96 << 20, 96 << 20)
+    assert host["PidsLimit"] == 43
+    assert (host["NetworkMode"], host["CapDrop"], host["SecurityOpt"]) == (
+        "none",
+        ["ALL"],
+        ["no-new-privileges"],
+    )
+    assert host["LogConfig"]["Config"]["max-size"] == "256k"
+    assert sandbox.limits["memory_mb"] == 96
+    assert str(sandbox.limits["image"]).startswith("sha256:")
+
+
+async def test_strict_restarts_the_container(trial: Trial) -> None:
+    trial.experiment_changes = {"trust": "strict"}
+    trial.agent = shell("echo $$ > pid; sleep 100 & exit 2")
+    trial.grader = shell(f"cat pid; {PASS}")
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert (completion.end.verdict, completion.barrier) == ("pass", "restarted")
+    assert completion.agent is not None
+    assert completion.agent.exit_status == 2
+
+
+async def test_collected_paths_are_copied_and_links_are_not_followed(trial: Trial) -> None:
+    host = trial.root / "host-secret"
+    trial.root.mkdir(parents=True)
+    host.write_text("of the host")
+    trial.experiment_changes = {"collect": ("report", "one.txt", "/home/app/deep", "gone", "/nowhere/at/all")}
+    trial.agent = shell(
+        "mkdir -p report/sub /home/app/deep; echo 1 > one.txt; echo 2 > report/two;"
+        " echo 3 > report/sub/three;"
+        f" ln -s {host} report/link; mkfifo report/pipe; echo 4 > /home/app/deep/four;"
+        " ln -s /etc/passwd /home/app/deep/link"
+    )
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    kept = {str(path.relative_to(trial.folders.artifacts)): path.read_text()
+            for path in trial.folders.artifacts.rglob("*") if path.is_file()}  # fmt: skip
+    assert kept == {
+        "one.txt": "1\n",
+        "report/two": "2\n",
+        "report/sub/three": "3\n",
+        "home/app/deep/four": "4\n",
+    }
+    named = {file.path: file.digest for file in completion.files}
+    assert named["artifacts/one.txt"] == "sha256:" + hashlib.sha256(b"1\n").hexdigest()
+
+
+async def test_setup_of_a_task_runs_before_its_agent(trial: Trial) -> None:
+    trial.task = {"setup": Setup(command=shell("echo ready > state"), timeout_s=5.0)}
+    trial.agent = shell("cat state")
+    await trial.carry_out()
+    assert trial.log("agent.stdout") == "ready\n"
+
+
+async def test_setup_that_fails_is_its_own_cause(trial: Trial) -> None:
+    trial.task = {"setup": Setup(command=shell("exit 9"), timeout_s=5.0)}
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Failed)
+    assert (completion.end.cause, completion.end.reason) == ("setup", "setup_exit")
+
+
+async def test_a_grader_without_a_verdict_is_tried_again_and_then_an_error(trial: Trial) -> None:
+    trial.grader = shell("echo try >> tries; exit 1")
+    trial.grader_changes["retries"] = 2
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Failed)
+    assert (completion.end.reason, completion.grader_tries) == ("grader_exit", 3)
+    assert (trial.folders.workspace / "tries").read_text() == "try\n" * 3
+
+
+async def test_a_grader_that_answers_nonsense_is_tried_again_in_the_same_container(trial: Trial) -> None:
+    trial.grader = shell(
+        f"[ -e once ] || {{ touch once; echo nonsense > $AGENTLAB_BENCHMARK_SCORE_PATH; exit; }}; {FAIL}"
+    )
+    trial.grader_changes["retries"] = 1
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.grader_tries == 2
+
+
+async def test_a_kept_container_is_named_so_and_is_not_reaped(site: Site, docker: aiodocker.Docker) -> None:
+    spec = site.spec()
+    assert spec.mark is not None
+    async with site.maker.open(spec) as sandbox:
+        await sandbox.run_agent(None, sh(":"))
+    await site.maker.release(spec.mark.token, keep=True)
+    (name,) = await site.containers()
+    assert name.startswith(KEPT)
+    assert await site.maker.reap(site.run, frozenset()) == 0
+    assert await site.maker.survivors(site.run) == ()
+    assert await site.maker.reap(site.run, frozenset(), kept=True) == 1
+
+
+async def test_an_image_is_built_from_a_folder_once(
+    maker: DockerMaker, ash: str, tmp_path: Path, docker: aiodocker.Docker
+) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {ash}\nRUN echo built > /built\nENV MADE=yes\n")
+    digest = "sha256:" + hashlib.sha256(str(tmp_path).encode()).hexdigest()
+    plan = make_sandbox(kind="docker", build=Folder(path=str(tmp_path), digest=digest))
+    first = await maker._images.resolve(plan)
+    assert first.env["MADE"] == "yes"
+    (tmp_path / "Dockerfile").write_text("this is no Dockerfile")
+    again = DockerMaker()
+    assert (await again._images.resolve(plan)).id == first.id
+    await again.close()
+    await docker.images.delete(first.id, force=True)
+
+
+def failed(checks: tuple[Check, ...]) -> dict[str, str]:
+    return {check.name.split(" ")[0]: check.message for check in checks if not check.passed}
+
+
+async def test_preflight_says_that_all_is_well(maker: DockerMaker, ash: str, tmp_path: Path) -> None:
+    plan = make_sandbox(kind="docker", image=ash)
+    demands = Demands(
+        agent_user="app", grader_user="root", networks=(NONE, FULL, NONE), place=tmp_path / "not" / "yet"
+    )
+    checks = await maker.preflight(plan, demands)
+    assert failed(checks) == {}
+    assert {check.name.split(" ")[0] for check in checks} == {"docker", "limits", "image", "container"}
+    assert list(tmp_path.iterdir()) == []
+    assert await maker.engine.list(f"labrunner.probe={process_mark()}") == ()
+
+
+async def test_preflight_names_what_is_wrong(maker: DockerMaker, images: Images) -> None:
+    no_mv = make_sandbox(kind="docker", image=await images(NO_MV))
+    no_sh = make_sandbox(kind="docker", image=await images(NO_SHELL))
+    app = make_sandbox(kind="docker", image=await images(APP_USER))
+    assert "lacks the tool: mv" in failed(await maker.preflight(no_mv))["container"]
+    assert "no /bin/sh" in failed(await maker.preflight(no_sh))["container"]
+    assert "no user bob" in failed(await maker.preflight(app, Demands(agent_user="bob")))["container"]
+    missing = make_sandbox(kind="docker", image="lab-test:never-made", pull="never")
+    assert "is not there" in failed(await maker.preflight(missing))["image"]
+    assert "needs an image" in failed(await maker.preflight(make_sandbox(kind="docker")))["image"]
+    greedy = make_sandbox(kind="docker", image=app.image, cpus=1000.0, asked=("cpus",))
+    assert "asks for cpus: 1000" in failed(await maker.preflight(greedy))["limits"]
+    picky = Demands(networks=(NONE, Network(mode="allow", hosts=("a.example",)), NONE))
+    assert "allowed hosts" in failed(await maker.preflight(app, picky))["network"]
+    away = make_sandbox(kind="docker", image=app.image, workdir="/src")
+    assert "fresh" in failed(await maker.preflight(away, Demands(fresh_grader=True)))["grader.where"]
+
+
+async def test_preflight_without_an_engine_says_what_to_do(tmp_path: Path) -> None:
+    from labrunner.sandbox.docker.engine import Engine
+
+    maker = DockerMaker(Engine(f"unix://{tmp_path}/nobody"))
+    (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))
+    assert not check.passed
+    assert "start Docker" in check.message
+    await maker.close()
+
+
+async def test_a_missing_image_without_a_registry_is_a_clear_error(maker: DockerMaker) -> None:
+    plan = make_sandbox(kind="docker", image="127.0.0.1:9/nobody/home:1")
+    message = failed(await maker.preflight(plan))["image"]
+    assert "pulling image 127.0.0.1:9/nobody/home:1" in message
+    assert "pull or build it by hand" in message
