@@ -24,10 +24,10 @@ from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.log import EvalLog, EvalLogInfo, find_log
 from labrunner.solve.config import GenerateConfig
-from labrunner.solve.loading import is_python_target, load_tasks, make_task
+from labrunner.solve.loading import load_tasks, make_task
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.modelname import parse_model_name
-from labrunner.solve.origin import PythonTasks
+from labrunner.solve.origin import PythonTasks, is_python_target
 from labrunner.solve.task import Task, task_function
 from labrunner.store.record import read_run
 

@@ -20,6 +20,7 @@ from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
 from labrunner.engine.run import RunOptions
 from labrunner.errors import ExitCode
+from labrunner.solve.origin import PythonTasks
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import find_run
 from labrunner.store.record import read_run
@@ -36,6 +37,7 @@ _All = Annotated[
     bool, typer.Option("--all", envvar="LAB_ALL", help="every unfinished run here, the newest first")
 ]
 _MaxConcurrency = Annotated[int | None, typer.Option(min=1, help="how many trials at once")]
+_MaxConnections = Annotated[int | None, typer.Option(min=1, help="requests at once to a model's provider")]
 _FailOnError = Annotated[str | None, typer.Option("--fail-on-error", metavar="[=X]", help="a new threshold")]
 _ContinueOnFail = Annotated[bool | None, typer.Option("--continue-on-fail", help="fail only at the end")]
 _RetryOnError = Annotated[str | None, typer.Option("--retry-on-error", metavar="[=N]", help="retries")]
@@ -54,6 +56,7 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
     fail_on_error: _FailOnError = None,
     continue_on_fail: _ContinueOnFail = None,
     retry_on_error: _RetryOnError = None,
+    max_connections: _MaxConnections = None,
     env_file: _EnvFile = None,
     grace: _Grace = None,
     as_json: Json = False,
@@ -64,6 +67,7 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
         fail_on_error=parse_threshold(fail_on_error),
         continue_on_fail=continue_on_fail,
         retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
+        max_connections=max_connections,
     )
     chosen = [find_run(log_dir, run)] if run else find_unfinished(log_dir)
     codes = [
@@ -78,13 +82,15 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
 def _continue_one(
     paths: RunPaths, asked: PolicyChanges, env_file: Path | None, grace: float | None, *, as_json: bool
 ) -> int:
-    remembered = read_run(paths).env_file
+    remembered, known = read_run(paths).env_file, PythonTasks()
     file = env_file or (Path(remembered) if remembered else None)
     options = RunOptions(
         runs_dir=paths.root.parent,
         secrets=secrets_from(file),
         grace_s=default_grace_s() if grace is None else grace,
         on_checks=tell_checks,
+        executor=known.executor,
+        reread=known.reread,
     )
     end = asyncio.run(continue_run(paths, options, asked, watch))
     if end is None:

@@ -25,7 +25,7 @@ def retry(call: Call) -> int:
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
     for paths in runs:
         asyncio.run(drain(paths, call.options()))
-    plans = [(paths, plan_retry(paths, call.overrides)) for paths in runs]
+    plans = [(paths, plan_retry(paths, call.overrides, call.python.reread)) for paths in runs]
     codes = [_retry_one(paths, planned, call) for paths, planned in plans]
     return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))
 

@@ -4,7 +4,7 @@ So `lab plan` with the same words shows exactly what `lab run` would do.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,16 +24,20 @@ from labrunner.cli.options import (
 )
 from labrunner.engine.run import RunOptions
 from labrunner.errors import InputError
+from labrunner.experiment.document import parse_value
 from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.sandbox.door import Check
+from labrunner.solve.origin import PythonTasks, is_python_target
 
 DEFAULT_TARGET: Final = Path("experiment.yaml")
 
 _Targets = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="TARGET", help="experiment files (default: ./experiment.yaml)"),
+    typer.Argument(
+        metavar="TARGET", help="experiment files (default: ./experiment.yaml), or Python tasks: FILE.py@NAME"
+    ),
 ]
 _Runs = Annotated[
     list[Path] | None,
@@ -81,6 +85,26 @@ _KeepWorkspace = Annotated[
 _KeepFailed = Annotated[
     str | None, typer.Option("--keep-sandbox", help="`failed`: leave containers of trials that did not pass")
 ]
+_Model = Annotated[
+    str | None, typer.Option(help="a Python task's model: provider/name, or mock/echo and its kin")
+]
+_BaseUrl = Annotated[str | None, typer.Option("--model-base-url", help="where the model's provider answers")]
+_Arguments = Annotated[
+    list[str] | None,
+    typer.Option("-T", envvar="LAB_TASK_ARGS", help="name=value: an argument of @task (repeatable)"),
+]
+_Generate = Annotated[
+    list[str] | None,
+    typer.Option("-G", envvar="LAB_GENERATE", help="name=value: a setting of the model (repeatable)"),
+]
+_Connections = Annotated[
+    int | None, typer.Option("--max-connections", min=1, help="requests at once to a model's provider (10)")
+]
+_TimeLimit = Annotated[float | None, typer.Option(help="seconds for an attempt at a Python task's sample")]
+_WorkingLimit = Annotated[float | None, typer.Option(help="the same, without waiting for providers")]
+_MessageLimit = Annotated[int | None, typer.Option(help="messages of an attempt's conversation")]
+_TokenLimit = Annotated[int | None, typer.Option(help="tokens of an attempt")]
+_CostLimit = Annotated[float | None, typer.Option(help="US dollars of an attempt")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="only show the plan (= `lab plan`)")]
 
 
@@ -104,6 +128,8 @@ class Call:
     require: tuple[str, ...]
     require_stable: bool
     require_coverage: float | None
+    python: PythonTasks = field(default_factory=PythonTasks)
+    """The Python tasks that were met."""
 
     def requirements(self) -> Requirements:
         """What the results must meet."""
@@ -120,13 +146,22 @@ class Call:
             overrides=msgspec.to_builtins(self.overrides),
             keep_sandbox=self.keep_sandbox,
             on_checks=on_checks,
+            executor=self.python.executor,
+            reread=self.python.reread,
         )
 
     def experiments(self) -> tuple[Experiment, ...]:
         """Load every target before anything is done with the first."""
-        if self.run_id is not None and len(self.targets) > 1:
-            raise InputError("--run-id", "names one run, but there are several targets")
-        return tuple(load(target, self.overrides) for target in self.targets)
+        experiments = tuple(each for target in self.targets for each in self._load(target))
+        if self.run_id is not None and len(experiments) > 1:
+            raise InputError("--run-id", f"names one run, but there are {len(experiments)} experiments")
+        return experiments
+
+    def _load(self, target: Path) -> list[Experiment]:
+        if is_python_target(str(target)):
+            return self.python.load(str(target), self.overrides)
+        self.overrides.refuse_python(str(target))
+        return [load(target, self.overrides)]
 
 
 def make_target_app(
@@ -185,6 +220,16 @@ def make_target_app(
         require_coverage: Annotated[
             float | None, option("--require-coverage", "exit code 4 when a smaller share of trials is graded")
         ] = None,
+        model: _Model = None,
+        model_base_url: _BaseUrl = None,
+        task_args: _Arguments = None,
+        generate: _Generate = None,
+        max_connections: _Connections = None,
+        time_limit: _TimeLimit = None,
+        working_limit: _WorkingLimit = None,
+        message_limit: _MessageLimit = None,
+        token_limit: _TokenLimit = None,
+        cost_limit: _CostLimit = None,
         dry_run: _DryRun = False,
         as_json: Json = False,
     ) -> None:
@@ -214,6 +259,18 @@ def make_target_app(
             continue_on_fail=continue_on_fail,
             retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
             keep_workspace=keep_workspace,
+            model=model,
+            model_base_url=model_base_url,
+            task_arguments=_values(task_args, "-T"),
+            generate=_values(generate, "-G"),
+            limits=_given(
+                time_s=time_limit,
+                working_s=working_limit,
+                messages=message_limit,
+                tokens=token_limit,
+                cost_usd=cost_limit,
+            ),
+            max_connections=max_connections,
         )
         call = Call(
             targets=tuple(targets or [Path("last") if takes_runs else DEFAULT_TARGET]),
@@ -236,6 +293,15 @@ def make_target_app(
         raise typer.Exit(act(call))
 
     return app
+
+
+def _values(words: list[str] | None, option: str) -> dict[str, Any]:
+    """Names and values, each read the way it would be read in a file."""
+    return {name: parse_value(text, f"{option} {name}={text}") for name, text in pairs(words, option)}
+
+
+def _given(**values: float | None) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _refuse_foreign(own: tuple[str, ...], given: Mapping[str, object]) -> None:

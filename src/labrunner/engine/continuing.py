@@ -43,6 +43,7 @@ class PolicyChanges:
     fail_on_error: bool | float | None = None
     continue_on_fail: bool | None = None
     retry_on_error: int | None = None
+    max_connections: int | None = None
 
 
 def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:

@@ -10,24 +10,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from labrunner.errors import InputError, LabError
+from labrunner.solve.origin import split_target
 from labrunner.solve.place import inside
 from labrunner.solve.task import Task, TaskFunction, task_function
-
-_AT: Final = "@"
-
-
-def is_python_target(text: str) -> bool:
-    """Whether a target names a Python file, maybe with a task in it: `ctf.py`, `ctf.py@name`."""
-    return split_target(text)[0].endswith(".py")
-
-
-def split_target(text: str) -> tuple[str, str | None]:
-    """Take a target apart: file, and the name behind its last `@`, if there is one."""
-    file, at, name = text.rpartition(_AT)
-    return (file, name) if at and file.endswith(".py") and name else (text, None)
 
 
 def load_tasks(target: str, arguments: Mapping[str, Any] | None = None) -> list[Task]:
