@@ -1,0 +1,100 @@
+import dataclasses
+
+import pytest
+
+from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.notes import Note
+from labrunner.sandbox.docker.record import BarrierRecord
+from labrunner.sandbox.docker.stage import nonce_after
+from labrunner.sandbox.docker.survivors import judge_phase
+from labrunner.sandbox.door import AgentRun, PhaseEnd, Survivor, SurvivorPhase
+
+ALIVE = ContainerState(
+    status="running",
+    exit_code=0,
+    oom_killed=False,
+    pid=7,
+    error="",
+    started_at=1.0,
+    finished_at=0.0,
+    labels={},
+    image="sha256:0",
+    is_online=False,
+    upper_dir=None,
+    mounts={},
+)
+DEAD = dataclasses.replace(ALIVE, status="ended", exit_code=137)
+CREATED = dataclasses.replace(ALIVE, status="created")
+OOM = dataclasses.replace(DEAD, oom_killed=True)
+ENDED = BarrierRecord(run=AgentRun(setup=None, agent=PhaseEnd(exit_status=0)))
+KILLED = BarrierRecord(run=AgentRun(setup=None, agent=PhaseEnd(exit_status=None), wrapper_killed=True))
+NO_AGENT = BarrierRecord(run=AgentRun(setup=PhaseEnd(exit_status=1), agent=None))
+
+
+def opening(phase: str) -> Note:
+    return Note(phase=phase)
+
+
+def certain(phase: str, tries: int = 0) -> Note:
+    return Note(phase=phase, is_certain=True, facts={"try": str(tries)} if tries else {})
+
+
+@pytest.mark.parametrize(
+    ("state", "note", "record", "phase", "tries"),
+    [
+        (CREATED, opening("none"), None, "not_begun", 0),
+        (ALIVE, opening("none"), None, "not_begun", 0),
+        (DEAD, opening("none"), None, "not_begun", 0),
+        (ALIVE, opening("setup"), None, "setup", 0),
+        (ALIVE, opening("gate"), None, "setup", 0),
+        (ALIVE, opening("agent"), None, "agent", 0),
+        (DEAD, opening("setup"), None, "died", 0),
+        (DEAD, opening("agent"), None, "died", 0),
+        (OOM, opening("agent"), None, "agent", 0),
+        (ALIVE, certain("barrier"), None, "barrier", 0),
+        (DEAD, certain("barrier"), None, "barrier", 0),
+        (DEAD, certain("failed"), None, "exited", 0),
+        (ALIVE, certain("barrier"), ENDED, "barrier", 0),
+        (DEAD, opening("agent"), ENDED, "barrier", 0),
+        (ALIVE, opening("agent"), ENDED, "barrier", 0),
+        (DEAD, opening("agent"), KILLED, "exited", 0),
+        (DEAD, opening("setup"), NO_AGENT, "exited", 0),
+        (ALIVE, certain("grader", 1), ENDED, "grader", 1),
+        (DEAD, certain("grader", 1), ENDED, "grader", 0),
+        (ALIVE, certain("graded", 2), ENDED, "exited", 2),
+        (DEAD, certain("graded", 1), ENDED, "exited", 1),
+    ],
+)
+def test_how_far_an_attempt_has_come(
+    state: ContainerState, note: Note, record: BarrierRecord | None, phase: SurvivorPhase, tries: int
+) -> None:
+    assert judge_phase(state, note, record) == (phase, tries)
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_alive", "repeatable", "adoptable"),
+    [
+        ("not_begun", True, True, False),
+        ("setup", True, False, True),
+        ("agent", True, False, True),
+        ("barrier", True, False, True),
+        ("barrier", False, False, True),
+        ("grader", True, False, True),
+        ("grader", False, False, False),
+        ("grader", False, True, True),
+        ("exited", False, False, True),
+        ("died", False, True, False),
+    ],
+)
+def test_which_survivors_can_be_adopted(
+    phase: SurvivorPhase, is_alive: bool, repeatable: bool, adoptable: bool
+) -> None:
+    survivor = Survivor(token="t", trial_id="t", attempt=1, phase=phase, is_alive=is_alive)
+    assert survivor.is_adoptable(repeatable_grader=repeatable) == adoptable
+
+
+def test_each_start_of_a_container_has_a_nonce_of_its_own() -> None:
+    nonces = [nonce_after("first", number) for number in range(4)]
+    assert nonces[0] == "first"
+    assert len(set(nonces)) == 4
+    assert nonce_after(nonces[1], 1) == nonces[2]
