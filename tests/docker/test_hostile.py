@@ -385,3 +385,18 @@ async def test_an_agent_can_not_grow_its_rights(trial: Trial, user: str | None) 
     assert told["CapBnd"].strip() == six
     assert told["CapEff"].strip() == (six if user is None else "0" * 16)
     assert (told["NoNewPrivs"].strip(), told["Seccomp"].strip()) == ("1", "2")
+
+
+@pytest.mark.parametrize("user", [None, "app"], ids=["root", "app"])
+async def test_files_are_ours_however_an_agent_ended(trial: Trial, user: str | None) -> None:
+    trial.sandbox = {"memory_mb": 64}
+    trial.agent = python(
+        "import os\nos.umask(0o077)\nos.makedirs('deep/er'); open('deep/er/file', 'w').close()\n"
+        "x = []\nwhile True: x.append(bytearray(1 << 20))"
+    )
+    trial.agent_changes["user"] = user
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.end.ended_by == "memory"
+    ours = os.geteuid()
+    assert {path.lstat().st_uid for path in trial.folders.workspace.rglob("*")} == {ours}

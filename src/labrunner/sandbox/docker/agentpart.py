@@ -45,6 +45,7 @@ class AgentPart:
         started = time.monotonic()
         if run.agent is not None and not run.wrapper_killed:
             run = await self._prove(run)
+        await stage.reclaim()
         run = replace(run, barrier_s=time.monotonic() - started)
         await stage.keep_record(run)
         return run
@@ -72,6 +73,7 @@ class AgentPart:
         if isinstance(found, ContainerState):
             self.stage.is_alive = False
             return await self._explain_death(found)
+        self.stage.is_handed_back = True
         run = AgentRun(setup=phase_end(found, "setup"), agent=phase_end(found, "agent"))
         if run.agent is not None and await self.stage.is_over_disk():
             return replace(run, agent=replace(run.agent, over_disk=True))

@@ -55,7 +55,7 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
         "NetworkDisabled": not guest.is_networked,
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": {
-            "Mounts": list(_mounts(spec.folders, spec.agent_dir)),
+            "Mounts": list(mounts(spec.folders, spec.agent_dir)),
             "NetworkMode": BRIDGE if guest.is_networked else "none",
             "CapDrop": ["ALL"],
             "CapAdd": list(CAPABILITIES),
@@ -100,7 +100,8 @@ def check_enforced(plan: SandboxPlan, engine: EngineFacts) -> Check:
     )
 
 
-def _mounts(folders: AttemptFolders, agent_dir: Path | None) -> Iterator[dict[str, Any]]:
+def mounts(folders: AttemptFolders, agent_dir: Path | None) -> Iterator[dict[str, Any]]:
+    """What a container sees of the host."""
     yield _bind(folders.root, AGENTLAB, read_only=True)
     writable = (folders.workspace, folders.out, folders.state, folders.scratch, folders.ctl, folders.logs)
     for folder in writable:

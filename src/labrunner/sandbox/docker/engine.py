@@ -80,6 +80,10 @@ class Engine:
         """How a container is."""
         return ContainerState.of(await self._get(f"containers/{container}/json", "looking at a container"))
 
+    async def wait(self, container: str) -> None:
+        """Wait until a container has ended."""
+        await self._post(f"containers/{container}/wait", "waiting for a container", timeout_s=SLOW_CALL_S)
+
     async def layer_size(self, container: str) -> int:
         """How many bytes a container has written outside its mounts. Slow: the engine walks them."""
         path = f"containers/{container}/json?size=true"

@@ -49,6 +49,7 @@ class GraderPart:
         command = text.command_text(self.stage.house, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
         await asyncio.to_thread(write_synced, folder, text.COMMAND_FILE, command.encode())
+        self.stage.is_handed_back = False
         dead = await self._ring(text.ring_text(self.stage.house, bell, start))
         return dead or await self._await(grader)
 
@@ -86,6 +87,7 @@ class GraderPart:
         found = await stage.within(grader.timeout_s + GRACE_S, "grader", answer)
         if isinstance(found, Overrun):
             await stage.end()
+            await stage.reclaim()
             return found.end()
         return found if isinstance(found, ContainerState) else await self._finish(found, grader)
 
@@ -101,7 +103,7 @@ class GraderPart:
             state = await stage.container.look()
         else:
             state = await stage.container.ended()
-        stage.is_alive = state.is_alive
+        stage.is_alive, stage.is_handed_back = state.is_alive, True
         end = phase_end(note, "grader") or PhaseEnd(exit_status=None)
         return replace(end, oom_killed=end.oom_killed or (state.oom_killed and not self._agent_had_oom()))
 

@@ -178,8 +178,10 @@ class DockerMaker:
         await stage.detach()
         if is_owed:
             await self.release(token, keep=False)
-        elif stage.is_alive:
+            return
+        if stage.is_alive:
             await stage.engine.kill(stage.container.id)
+        await stage.reclaim()
 
     def _stage(self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, expiry_s: int) -> Stage:
         networked = any(network.mode == "full" for network in spec.demands.networks)
@@ -203,7 +205,7 @@ class DockerMaker:
             spec=spec,
             engine=self.engine,
             house=make_house(spec, image, facts),
-            image_user=image.user,
+            image=image,
             make=make,
             expiry_s=expiry_s,
             is_networked=networked,

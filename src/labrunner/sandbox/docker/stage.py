@@ -5,8 +5,10 @@ Both halves of an attempt, the agent's and the grader's, act on it through this.
 
 import asyncio
 import hashlib
+import os
 import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,12 +17,14 @@ from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.experiment.model import Network
 from labrunner.sandbox.disk import DiskGuard, measure
 from labrunner.sandbox.docker import text
+from labrunner.sandbox.docker.answers import ImageFacts
 from labrunner.sandbox.docker.blame import EngineRefused
-from labrunner.sandbox.docker.configuration import BRIDGE
+from labrunner.sandbox.docker.configuration import BRIDGE, mounts
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role
+from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
 from labrunner.sandbox.limits import MIB
@@ -53,7 +57,7 @@ class Stage:
     spec: SandboxSpec
     engine: Engine
     house: text.House
-    image_user: str
+    image: ImageFacts
     make: Callable[[Role], Awaitable[Container]]
     """Makes a container of this attempt."""
     expiry_s: int
@@ -62,6 +66,8 @@ class Stage:
     is_begun: bool = False
     """Its plan was sent."""
     is_alive: bool = False
+    is_handed_back: bool = False
+    """The wrapper has said that the files are ours again."""
     is_online: bool = False
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
@@ -82,7 +88,7 @@ class Stage:
 
     def user(self, phase: Phase) -> str:
         """Who runs a phase; empty for root, which is the wrapper's own user."""
-        user = phase.user or self.image_user
+        user = phase.user or self.image.user
         return "" if user.split(":")[0] in {"", "0", "root"} else user
 
     def prepare(self, phase: Phase) -> text.Start:
@@ -100,7 +106,7 @@ class Stage:
             await self.container.start()
         except EngineRefused as refusal:
             raise await self._explain(refusal) from refusal
-        self.is_alive, self.is_online = True, self.is_networked
+        self.is_alive, self.is_online, self.is_handed_back = True, self.is_networked, False
         await self.switch(network)
         await self.container.tell(plan)
         self.is_begun = True
@@ -149,6 +155,20 @@ class Stage:
         await act(self.container.id, BRIDGE)
         self.is_online = wanted
 
+    async def reclaim(self) -> None:
+        """Make the attempt's files ours, if its wrapper could not hand them back."""
+        if self.house.owner is None or self.is_handed_back or not self.is_begun:
+            return
+        self.is_handed_back = True
+        folders = self.spec.folders
+        places = (*self.written, folders.ctl)
+        with suppress(OSError, TimeoutError, SandboxFailed):
+            if os.geteuid() == 0:
+                await asyncio.to_thread(take, places)
+            elif await asyncio.to_thread(_has_foreign, places):
+                seen = list(mounts(folders, None))
+                await reclaim(self.engine, self.image.id, seen, self.house.owner)
+
     async def keep_record(self, run: AgentRun) -> None:
         """Write down what was seen at the barrier."""
         self.record = BarrierRecord(run=run)
@@ -180,9 +200,13 @@ class Stage:
     @property
     def guarded(self) -> tuple[Path, ...]:
         """Where an attempt can fill the disk; outside its own folders only as far as we may look."""
+        return self.written if self.upper_dir is None else (*self.written, Path(self.upper_dir))
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The attempt's folders that are written from inside."""
         folders = self.spec.folders
-        own = (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
-        return own if self.upper_dir is None else (*own, Path(self.upper_dir))
+        return (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
 
     async def _explain(self, refusal: EngineRefused) -> SandboxFailed | SetupFailed:
         """Why a container did not start, by the engine's own state."""
@@ -192,6 +216,13 @@ class Stage:
         if state.exit_code in NO_COMMAND:
             return SetupFailed("no_shell", f"the image has no /bin/sh that can be started: {state.error}")
         return refusal
+
+
+def _has_foreign(folders: tuple[Path, ...]) -> bool:
+    try:
+        return any(True for _ in find_foreign(folders))
+    except PermissionError:
+        return True
 
 
 def next_nonce(nonce: str) -> str:
