@@ -8,6 +8,7 @@ output, a line each, written at once; the last line of a job is the server's `en
 import asyncio
 import ctypes
 import hashlib
+import itertools
 import os
 import signal
 import sys
@@ -20,8 +21,9 @@ import msgspec
 
 from labrunner.engine.continuing import PolicyChanges, continue_run
 from labrunner.engine.recovering import recover_run
+from labrunner.engine.retrying import Retry, carry_out_retry, plan_retry
 from labrunner.engine.run import RunOptions, run_experiment
-from labrunner.engine.session import Live
+from labrunner.engine.session import Live, Watch
 from labrunner.errors import LabError
 from labrunner.experiment.load import load
 from labrunner.records import canonical
@@ -41,7 +43,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     experiment: str
     runs_dir: str
-    action: Literal["go_on", "recover", "overwrite"] = "go_on"
+    run_id: str = RUN_ID
+    action: Literal["go_on", "retry", "recover", "overwrite"] = "go_on"
+    retry_of: str = ""
     die_at: str | None = None
     """A point of the store at which to die: `name:hit`."""
     fault: faults.Fault | None = None
@@ -49,6 +53,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A trial whose agent takes its time."""
     slow_s: float | None = None
     """How long it takes; None: it does not end by itself."""
+    failing: frozenset[str] | None = None
+    """Trials that fail this time; None: those that always do."""
+    die_after: int | None = None
+    """Die as soon as so many results have been acknowledged."""
     grace_s: float = 0.0
 
 
@@ -63,7 +71,7 @@ def tell(*words: object) -> None:
 
 
 async def carry_out(job: Job) -> int:
-    """Begin or go on; returns the exit code."""
+    """Begin, go on or retry; returns the exit code."""
 
     async def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         trial = phase.env["AGENTLAB_TRIAL_ID"]
@@ -71,44 +79,62 @@ async def carry_out(job: Job) -> int:
             tell("agent", trial, folders.root.name)
             if trial == job.slow_trial:
                 await (asyncio.sleep(job.slow_s) if job.slow_s is not None else asyncio.Event().wait())
-        return await play(phase, folders)
+        return await play(phase, folders, job.failing)
 
-    runs_dir, paths = Path(job.runs_dir), RunPaths(Path(job.runs_dir) / RUN_ID)
+    async def watch(live: Live) -> None:
+        tell_finished(live, job.die_after)
+
+    runs_dir, paths = Path(job.runs_dir), RunPaths(Path(job.runs_dir) / job.run_id)
     options = RunOptions(
         runs_dir=runs_dir,
         secrets={},
-        run_id=RUN_ID,
+        run_id=job.run_id,
         grace_s=job.grace_s,
         make=lambda kind: FakeMaker(script=script),
     )
-    if paths.run.exists():
-        end = await continue_run(paths, options, PolicyChanges(), watch)
+    if job.action == "retry":
+        planned = plan_retry(RunPaths(runs_dir / job.retry_of))
+        end = await carry_out_retry(planned, options, watch, on_plan=tell_plan)
+    elif paths.run.exists():
+        return await go_on(paths, options, watch)
     else:
         end = await run_experiment(load(Path(job.experiment)), options, watch)
-    return int(end.exit_code) if end is not None else 0
+    return int(end.exit_code)
+
+
+async def go_on(paths: RunPaths, options: RunOptions, watch: Watch) -> int:
+    """Go on in place; nothing to do is fine."""
+    end = await continue_run(paths, options, PolicyChanges(), watch)
+    return 0 if end is None else int(end.exit_code)
+
+
+def tell_plan(planned: Retry) -> None:
+    """Say what a retry takes over and what it runs."""
+    tell("plan", planned.reuse.reused, planned.reuse.owed)
 
 
 async def recover(job: Job) -> int:
     """Make a report of the run, beside it or in its place."""
-    done = await recover_run(RunPaths(Path(job.runs_dir) / RUN_ID), overwrite=job.action == "overwrite")
+    done = await recover_run(RunPaths(Path(job.runs_dir) / job.run_id), overwrite=job.action == "overwrite")
     tell("recovered", done.recovered, done.owed, done.damaged)
     return 0
 
 
-async def watch(live: Live) -> None:
+def tell_finished(live: Live, die_after: int | None) -> None:
     """Say that the run is open, and from then on which results were acknowledged as durable."""
-    finish = live.writer.finish
+    finish, numbers = live.writer.finish, itertools.count(1)
 
     async def finish_and_tell(rows: SlotRows, *, token: str) -> bool:
         is_durable = await finish(rows, token=token)
         if is_durable:
             tell("finished", rows.schedule_idx, rows.trial_id, digest_slot(rows))
+            if next(numbers) == die_after:
+                os.kill(os.getpid(), signal.SIGKILL)
         return is_durable
 
     vars(live.writer)["finish"] = finish_and_tell
-    found = live.writer.opening
-    if found.lost_buffer is not None:
-        tell("lost", found.lost_buffer)
+    if (lost := live.writer.opening.lost_buffer) is not None:
+        tell("lost", lost)
     tell("open", live.writer.next_idx)
 
 
@@ -120,7 +146,7 @@ def be_child(job: Job) -> int:
     if job.fault is not None:
         faults.arm(job.fault, Path(job.runs_dir), lambda place: tell("fault", place))
     try:
-        code = asyncio.run(carry_out(job) if job.action == "go_on" else recover(job))
+        code = asyncio.run(recover(job) if job.action in {"recover", "overwrite"} else carry_out(job))
     except LabError as error:
         tell("error", int(error.exit_code), str(error).replace("\n", " | "))
         code = int(error.exit_code)

@@ -35,7 +35,7 @@ class Heard:
     doubled: list[int] = field(default_factory=list)
     """Slots that were acknowledged twice."""
     told: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Sentences by their kind: error, lost, fault, recovered."""
+    """Sentences by their kind: error, lost, fault, recovered, plan."""
     points: dict[str, int] = field(default_factory=dict)
     opened: int = 0
     code: int | None = None
@@ -57,7 +57,7 @@ class Heard:
                 self._hear_agent(*rest.split())
             case "open":
                 self.opened += 1
-            case "error" | "lost" | "fault" | "recovered":
+            case "error" | "lost" | "fault" | "recovered" | "plan":
                 self.told[word].append(rest)
             case "points":
                 self.points = msgspec.json.decode(rest)

@@ -75,15 +75,15 @@ class Trial:
         return 2 if self.dice(2) < 8 else 1 if self.dice(2) < 32 else 0
 
 
-async def play(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
-    """Act as agent or as grader."""
+async def play(phase: Phase, folders: AttemptFolders, failing: frozenset[str] | None = None) -> PhaseEnd:
+    """Act as agent or as grader; `failing` names trials that have no judgement, instead of the dice."""
     trial, attempt = Trial(name=phase.env["AGENTLAB_TRIAL_ID"]), int(folders.root.name)
     if phase.name == "agent":
         await asyncio.sleep(trial.seconds)
         (folders.workspace / "answer.txt").write_text(trial.name)
         (folders.logs / "agent.log").write_text(f"{trial.name}, attempt {attempt}: thinking …\n" * 3)
         return PhaseEnd(exit_status=0, seconds=trial.seconds)
-    if attempt <= trial.failing_attempts:
+    if attempt <= trial.failing_attempts if failing is None else trial.name in failing:
         return PhaseEnd(exit_status=3)
     answer = (folders.workspace / "answer.txt").read_text()
     prediction = {"kind": "text", "value": f"ré\u2028ponse {answer} " * (1 + trial.dice(3) % 20)}

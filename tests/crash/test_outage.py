@@ -1,0 +1,80 @@
+"""A provider that fails for a while: the run waits, spends nothing, and ends as on a good day."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.store.reading import iter_trials
+from labrunner.store.verify import verify
+from tests.builders import make_policy
+from tests.engine.running import Stage, answer, is_pass, make_sums
+
+EX_TEMPFAIL = 75
+OUTAGE_S = 1.0
+TRIALS = 200
+
+
+class Provider:
+    """Answers every agent, but for a while after the first calls."""
+
+    def __init__(self, good_calls: int) -> None:
+        self._good_calls = good_calls
+        self._calls = 0
+        self._down_since = 0.0
+        self.refused = 0
+
+    def call(self, phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name != "agent":
+            return answer(phase, folders)
+        self._calls += 1
+        if self._calls == self._good_calls:
+            self._down_since = time.monotonic()
+        if self._down_since and time.monotonic() < self._down_since + OUTAGE_S:
+            self.refused += 1
+            return PhaseEnd(exit_status=EX_TEMPFAIL)
+        return answer(phase, folders)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+async def test_an_outage_costs_its_time_and_nothing_else(
+    concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.1)
+    monkeypatch.setattr("labrunner.policy.retry.FIRST_WAIT_S", 0.01)
+    provider = Provider(good_calls=60)
+    policy = make_policy(max_concurrency=concurrency, retry_on_error=1, fail_on_error=0.05)
+    experiment = replace(make_sums(tasks=50, variants=2, replications=2), policy=policy)
+    expected: list[bool] = []
+
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "grader":
+            expected.append(is_pass(phase))
+        return provider.call(phase, folders)
+
+    end = await Stage(tmp_path, script=script).run(experiment)
+
+    rows = list(iter_trials(end.paths))
+    assert provider.refused >= 5 + 2  # enough to open the breaker, then probes
+    assert end.status.status == "success", end.status.error
+    assert (end.status.counts.committed, end.status.counts.errors) == (TRIALS, 0)
+    assert end.summary.totals.passed == sum(expected)
+    assert len(expected) == TRIALS
+    assert all(row.outcome == "graded" for row in rows)
+    # What the breaker held back spent no retry, so nobody has more than the one that is allowed.
+    assert all(row.attempt <= 2 for row in rows)
+    assert verify(end.paths).problems == ()
+
+
+async def test_without_the_breaker_the_same_outage_fails_the_run(tmp_path: Path) -> None:
+    provider = Provider(good_calls=60)
+    policy = make_policy(max_concurrency=8, retry_on_error=0, fail_on_error=0.05)
+    experiment = replace(make_sums(tasks=50, variants=2, replications=2), policy=policy)
+    no_breaker = replace(experiment, policy=replace(policy, breaker=replace(policy.breaker, after=0)))
+
+    end = await Stage(tmp_path, script=provider.call).run(no_breaker)
+
+    assert end.status.status == "error"
+    assert end.status.counts.errors > 10
