@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,7 +55,13 @@ class StopRequest:
 
 @contextmanager
 def signals_stop(request: StopRequest) -> Iterator[None]:
-    """While inside: the first signal asks to stop, the second hurries, the third leaves at once."""
+    """While inside: the first signal asks to stop, the second hurries, the third leaves at once.
+
+    Signals come to the main thread alone: a run in another one can't be interrupted by them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     loop = asyncio.get_running_loop()
     count = 0
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
@@ -24,7 +25,7 @@ from labrunner.solve.environment import SandboxEnvironment
 from labrunner.solve.gate import ModelGate
 from labrunner.solve.generation import generate_state
 from labrunner.solve.lane import Abandoned, Lanes
-from labrunner.solve.ledger import Ledger
+from labrunner.solve.ledger import Ledger, mask_text
 from labrunner.solve.limits import LimitExceeded, Meter
 from labrunner.solve.mailbox import Mailbox
 from labrunner.solve.place import inside
@@ -37,7 +38,7 @@ from labrunner.solve.shelf import leave, store
 from labrunner.solve.solvers import as_conversation
 from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
-from labrunner.solve.verdict import Finding, blame, grade
+from labrunner.solve.verdict import Finding, blame, grade, mask_score
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collection import Collected, collect
@@ -226,12 +227,13 @@ class SolveAttempt:
             raise asyncio.CancelledError from None
         except Exception as error:  # noqa: BLE001 - whatever a task's code raises becomes a record
             return self._note_failure(error, "scoring")
+        mask = partial(mask_text, masker=self._shop.masker)
         finding = Finding(
-            completion=None if ledger.is_command else attempt.state.output.completion,
+            completion=None if ledger.is_command else mask(attempt.state.output.completion),
             ended_by=ledger.ended_by,
             flags=("system_changed",) if ledger.run.system_changes else (),
         )
-        return grade(scores, judgement, finding)
+        return grade({name: mask_score(score, mask) for name, score in scores.items()}, judgement, finding)
 
     async def _ask_judges(self, attempt: Running) -> dict[str, Score]:
         scores: dict[str, Score] = {}

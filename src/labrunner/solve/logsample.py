@@ -68,9 +68,11 @@ class EvalSample:
 
     @property
     def score(self) -> Score | None:
-        """The first scorer's score."""
+        """The first scorer's score: the one that decides."""
         scores = self.scores
-        return next(iter(scores.values())) if scores else None
+        if not scores:
+            return None
+        return scores.get(self._rows.scores[0].primary_metric_name) or next(iter(scores.values()))
 
     @property
     def error(self) -> SampleError | None:

@@ -79,7 +79,7 @@ def compute_results(
     groups = {task.id: task.group for task in experiment.tasks}
     scores = [
         _score(name, values, reducer, own.get(name) or _recorded_metrics(experiment, name), groups)
-        for name, values in gathered.values.items()
+        for name, values in sorted(gathered.values.items(), key=lambda pair: _rank(experiment, pair[0]))
     ]
     return EvalResults(
         total_samples=len(experiment.tasks) * len(experiment.variants) * experiment.replications,
@@ -101,6 +101,14 @@ def _gather(paths: RunPaths) -> _Gathered:
         for name, value in (numbers or {row.primary_metric_name: row.primary_metric_value}).items():
             gathered.values[name][rows.trial.ids.task_id].append(float(value))
     return gathered
+
+
+def _rank(experiment: Experiment, name: str) -> tuple[int, str]:
+    """Where a figure stands: with its scorer, in the order of the task."""
+    program = experiment.variants[0].program
+    scorers = [scorer["name"] for scorer in program.scorers] if program is not None else []
+    whose, _, _ = name.partition(".")
+    return (scorers.index(whose) if whose in scorers else len(scorers), name)
 
 
 def _recorded_metrics(experiment: Experiment, name: str) -> Sequence[Metric]:

@@ -1,7 +1,7 @@
 """From scores to the end of an attempt: verdict, metrics, and what a row can hold of the rest. Pure."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,6 +58,14 @@ def grade(scores: Mapping[str, Score], judgement: Judgement | None, finding: Fin
         ended_by=finding.ended_by,
         flags=(*finding.flags, *(("missing",) if judgement is not None and judgement.is_missing else ())),
     )
+
+
+def mask_score(score: Score, mask: Callable[[str], str]) -> Score:
+    """A score whose texts hold no secrets."""
+    answer = None if score.answer is None else mask(score.answer)
+    explanation = None if score.explanation is None else mask(score.explanation)
+    value = mask(score.value) if isinstance(score.value, str) else score.value
+    return Score(value, answer, explanation, score.metadata)
 
 
 def blame(error: BaseException, doing: str, traceback: str) -> Failed:
