@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import tarfile
-import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -93,9 +91,13 @@ def unpack(source: Folder, into: Path) -> None:
     if path.is_dir():
         _copy_tree(path, into)
     elif path.suffix == ".zip":
+        import zipfile
+
         with zipfile.ZipFile(path) as archive:
             archive.extractall(into)
     else:
+        import tarfile  # here, because few workspaces are archives and every command would wait for it
+
         with tarfile.open(path) as archive:
             archive.extractall(into, filter="data")
 
