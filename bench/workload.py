@@ -26,6 +26,8 @@ class Shape:
     replications: int
     concurrency: int
     sandbox: str
+    image: str | None = None
+    trust: str = "standard"
 
 
 def write_experiment(folder: Path, shape: Shape) -> Path:
@@ -39,7 +41,8 @@ def write_experiment(folder: Path, shape: Shape) -> Path:
         "tasks": "tasks.jsonl",
         "agent": {"command": ["/bin/sh", "-c", AGENT.replace("$", "$$")]},
         "grader": {"command": ["/bin/sh", "-c", GRADER.replace("$", "$$")]},
-        "sandbox": {"kind": shape.sandbox},
+        "sandbox": {"kind": shape.sandbox} | ({"image": shape.image} if shape.image else {}),
+        "trust": shape.trust,
         "replications": shape.replications,
         "max_concurrency": shape.concurrency,
     }

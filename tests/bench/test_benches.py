@@ -1,5 +1,6 @@
 """Each bench runs with tiny sizes and prints its ratio last. Nothing here is timed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ TINY = {
     "engine": {"trials": 20, "concurrency": 4},
     "files": {"trials": 3, "concurrency": 2},
     "bubblewrap": {"trials": 2, "concurrency": 2},
+    "docker": {"trials": 2, "concurrency": 2},
     "memory": {"trials": 20, "concurrency": 4},
     "start": {"starts": 1},
     "analysis": {"trials": 20},
@@ -32,6 +34,8 @@ def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_bench_prints_its_ratio_last_and_keeps_a_line(name: str, tmp_path: Path) -> None:
     if name == "bubblewrap" and not works_here()[0]:
         pytest.skip(works_here()[1])
+    if name == "docker" and os.environ.get("LAB_NO_DOCKER") and not os.environ.get("CI"):
+        pytest.skip("LAB_NO_DOCKER is set")
     sizes = [word for size, value in TINY[name].items() for word in (f"--{size}", str(value))]
     done = run_bench(name, *sizes, "--rounds", "1", "--results", str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -55,7 +55,7 @@ class Images:
         if recipe.tag not in self._made:
             engine = Engine()
             try:
-                self._made[recipe.tag] = await ensure(engine._client(), recipe)
+                self._made[recipe.tag] = await ensure(engine, recipe)
             finally:
                 await engine.close()
         return self._made[recipe.tag]

@@ -138,7 +138,7 @@ async def daemon(request: pytest.FixtureRequest) -> AsyncIterator[Daemon]:
     try:
         await daemon.start()
         engine = Engine(daemon.url)
-        await ensure(engine._client(), ASH)
+        await ensure(engine, ASH)
         await engine.close()
         yield daemon
     finally:

@@ -43,7 +43,7 @@ async def run_through_outages(
     try:
         await daemon.start()
         engine = Engine(daemon.url)
-        image = await ensure(engine._client(), ASH)
+        image = await ensure(engine, ASH)
         (folder / "experiment.yaml").write_text(EXPERIMENT.format(image=image, concurrency=concurrency))
         tasks = "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(trials))
         (folder / "tasks.jsonl").write_text(tasks)

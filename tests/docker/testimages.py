@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 import aiodocker
 
+from labrunner.sandbox.docker.engine import Engine
+
 PYTHON = Path("/usr/bin/python3")
 BUSYBOX = Path("/bin/busybox")
 LEFT_OUT = (
@@ -55,8 +57,9 @@ NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 
 
-async def ensure(docker: aiodocker.Docker, recipe: Recipe) -> str:
+async def ensure(engine: Engine, recipe: Recipe) -> str:
     """Make the image if this engine does not have it; its name."""
+    docker = engine._client()
     try:
         await docker.images.inspect(recipe.tag)
     except aiodocker.DockerError:
