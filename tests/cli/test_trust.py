@@ -97,9 +97,10 @@ def test_an_agent_that_searches_everything_finds_nothing_hidden(tmp_path: Path) 
         "[$python, -I, $grader_dir/grade.py]", "[$python, -I, $grader_dir/grade.py, SECRET-COMMAND]"
     )
     text = text.replace("dir: grader,", "dir: grader, env: {HIDDEN: SECRET-VARIABLE},")
+    text = text.replace("timeout_s: 60", "timeout_s: 110")
     (tmp_path / "experiment.yaml").write_text(text)
 
-    run = lab("run", cwd=tmp_path)
+    run = lab("run", cwd=tmp_path, timeout=118)
 
     assert run.code == 0, run.err
     trial = lab("show", "last", "0", "--json", cwd=tmp_path).json()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,10 @@ async def test_home_and_tmpdir_are_private_empty_and_fresh_in_every_phase(place:
         first = await sandbox.run_grader(sh(look, name="grader"))
         second = await sandbox.run_grader(sh(look, name="grader"))
     assert [end and end.exit_status for end in (run.setup, run.agent, first, second)] == [0, 0, 0, 0]
-    assert (place.stdout("setup") + place.stdout("agent") + place.stdout("grader")).strip() == ""
+    listed = (place.stdout("setup") + place.stdout("agent") + place.stdout("grader")).split()
+    # An interpreter that lies below the host's /tmp is shown where it lies.
+    parts = {Path(prefix).parts[2] for prefix in (sys.prefix, sys.base_prefix) if prefix.startswith("/tmp/")}
+    assert [name for name in listed if name not in parts] == []
 
 
 async def test_standard_input_is_closed_unless_a_file_is_given(place: Place, tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ class _Attempt:
         except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
             told = "".join(traceback.format_exception(bug))
             end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
-        self._notes.sandbox_gone(self._scene.assignment.token)
+        if isinstance(end, Graded):
+            # A failure may end the run: its place stays taken until somebody has decided.
+            self._notes.sandbox_gone(self._scene.assignment.token)
         return await self._complete(end)
 
     async def _reach_end(self) -> AttemptEnd:
