@@ -63,7 +63,8 @@ class ExecSandbox(Sandbox, Protocol):
     async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
         """Run the setup and open the sandbox for calls; the setup's end, if there was one.
 
-        `agent` lends its environment, network and user to the calls; its command is not run.
+        `agent` lends its environment, network and user to the calls; its command is not run. After
+        `run_agent`, without a setup, it opens the sandbox for calls behind the barrier.
         """
         ...
 

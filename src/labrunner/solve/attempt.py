@@ -132,6 +132,8 @@ class SolveAttempt:
             with ledger.timing("agent"):
                 ledger.note_run(await place.run_agent(setup, agent))
             failed = ledger.note_setup(ledger.run.setup)
+            if not failed:
+                await place.begin(None, agent)
         else:
             with ledger.timing("setup"):
                 failed = ledger.note_setup(await place.begin(setup, agent))
