@@ -70,11 +70,17 @@ class VariantExpense:
             self.cut_off += len(timing.cut_off)
 
     def quantities(self) -> dict[str, Quantity]:
-        """Every quantity that any trial tells."""
-        numpy = import_module("numpy")
-        rows = numpy.array(self._spent).reshape(-1, len(QUANTITIES))
-        columns = zip(QUANTITIES, (column[~numpy.isnan(column)] for column in rows.T), strict=True)
-        return {name: self._quantity(name, values) for name, values in columns if len(values)}
+        """Every quantity that any trial tells. Without numpy: every summary has these, also the smallest."""
+        columns = ((name, self._spent[number :: len(QUANTITIES)]) for number, name in enumerate(QUANTITIES))
+        told = (
+            (name, sorted(value for value in values if not math.isnan(value))) for name, values in columns
+        )
+        return {name: self._quantity(name, values) for name, values in told if values}
+
+    @property
+    def trials(self) -> int:
+        """How many trials there are."""
+        return len(self._ends) // 3
 
     def ends(self) -> "Numbers":
         """For each trial: when its last attempt ended (seconds since 1970), its agent's time, its success."""
@@ -91,12 +97,12 @@ class VariantExpense:
                     whole[number] = amount + (0.0 if math.isnan(whole[number]) else whole[number])
         return whole
 
-    def _quantity(self, name: str, values: "Numbers") -> Quantity:
+    def _quantity(self, name: str, ordered: Sequence[float]) -> Quantity:
         return Quantity(
-            trials=len(values),
-            median=quantile(values, 0.5),
-            p95=quantile(values, 0.95),
-            total=float(values.sum()),
+            trials=len(ordered),
+            median=quantile(ordered, 0.5),
+            p95=quantile(ordered, 0.95),
+            total=math.fsum(ordered),
             discarded=self._discarded[name],
         )
 
@@ -113,9 +119,12 @@ class Expense:
         self.variants[trial.ids.variant_id].add(trial, timing)
 
 
-def quantile(values: "Numbers", share: float) -> float:
-    """Quantile of numbers, interpolated linearly between neighbours."""
-    return float(import_module("numpy").quantile(values, share))
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Quantile of numbers in ascending order, interpolated linearly between neighbours."""
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def _spend(attempt: Attempt) -> tuple[float, ...]:

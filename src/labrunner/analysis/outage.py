@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from labrunner.analysis.expense import VariantExpense, quantile
+from labrunner.analysis.expense import VariantExpense
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,9 +40,9 @@ class Outage:
 
 def find_outage(variants: Mapping[str, VariantExpense]) -> Outage | None:
     """The longest such stretch, over all variants, unless chance would explain it."""
-    numpy = import_module("numpy")
-    if not variants:
+    if sum(expense.trials for expense in variants.values()) < FEWEST:
         return None
+    numpy = import_module("numpy")
     ends = [_judge(expense.ends()) for expense in variants.values()]
     at, agent_s, is_odd = (numpy.concatenate(column) for column in zip(*ends, strict=True))
     order = numpy.argsort(at, kind="stable")
@@ -80,6 +80,6 @@ def _judge(ends: "Numbers") -> "tuple[Numbers, Numbers, Flags]":
     """When each trial ended, how long its agent ran, and whether that is odd; where both are known."""
     numpy = import_module("numpy")
     at, agent_s, has_passed = ends[~numpy.isnan(ends).any(axis=1)].T
-    median = quantile(agent_s, 0.5) if len(agent_s) else 0.0
+    median = float(numpy.median(agent_s)) if len(agent_s) else 0.0
     limit = FAST * median if median >= SLOW_ENOUGH_S else 0.0
     return at, agent_s, (agent_s < limit) & (has_passed == 0)
