@@ -240,11 +240,19 @@ class SolveAttempt:
     async def _ask_judges(self, attempt: Running) -> dict[str, Score]:
         scores: dict[str, Score] = {}
         attempt.meter.is_scoring = True
-        attempt.transcript.add("scoring")
+        transcript, state = attempt.transcript, attempt.state
+        spoken, said = transcript.refer(state.messages), transcript.refer([state.output.message])
+        transcript.add(
+            "scoring",
+            messages=spoken,
+            output=said[0][0],
+            model=state.output.model,
+            stop_reason=state.output.stop_reason,
+        )
         with self._ledger.timing("grader"):
             for judge in self._shop.live.judges:
                 score = scores[judge.name] = await judge(attempt.state, attempt.state.target)
-                attempt.transcript.add(
+                transcript.add(
                     "score",
                     scorer=judge.name,
                     value=score.value,

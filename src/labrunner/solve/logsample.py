@@ -139,24 +139,27 @@ class EvalSample:
 
     @property
     def messages(self) -> list[ChatMessage]:
-        """The conversation as its last model call saw and left it."""
-        known = {event["id"]: event["message"] for event in self.events if event["event"] == "message"}
+        """The conversation as the solver left it; of an attempt that failed, as far as it came."""
+        known = _known_messages(self.events)
+        solved = next((event for event in self.events if event["event"] == "scoring"), None)
+        if solved is not None:
+            return [from_plain(known[number]) for number in expand(solved["messages"])]
         call = _last_call(self.events)
-        if call is None:
-            return [from_plain(known[number]) for number in sorted(known)]
-        said = [number for number in sorted(known) if number > call["output"]]
-        return [from_plain(known[number]) for number in (*expand(call["input"]), call["output"], *said)]
+        seen = [] if call is None else [*expand(call["input"]), call["output"]]
+        later = [number for number in sorted(known) if not seen or number > seen[-1]]
+        return [from_plain(known[number]) for number in (*seen, *later)]
 
     @property
     def output(self) -> ModelOutput:
-        """The last answer of the model."""
-        call = _last_call(self.events)
-        if call is None:
+        """The last answer, as the solver left it."""
+        known = _known_messages(self.events)
+        solved = next((event for event in self.events if event["event"] == "scoring"), None)
+        last = solved or _last_call(self.events)
+        if last is None:
             return ModelOutput()
-        known = {event["id"]: event["message"] for event in self.events if event["event"] == "message"}
-        message = from_plain(known[call["output"]])
+        message = from_plain(known[last["output"]])
         assert isinstance(message, ChatMessageAssistant)
-        return ModelOutput(model=call["model"], message=message, stop_reason=call["stop_reason"])
+        return ModelOutput(model=last["model"], message=message, stop_reason=last["stop_reason"])
 
     def __repr__(self) -> str:
         """Id, epoch and score."""
@@ -166,12 +169,13 @@ class EvalSample:
         return next(each for each in self._rows.timing.attempts if each.attempt == attempt)
 
 
+def _known_messages(events: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {event["id"]: event["message"] for event in events if event["event"] == "message"}
+
+
 def _last_call(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The solver's last model call: those of scorers come after scoring has begun."""
     calls = [event for event in events if event["event"] == "model"]
-    before = [event["seq"] for event in events if event["event"] in {"scoring", "score"}]
-    solved = [call for call in calls if not before or call["seq"] < before[0]]
-    return solved[-1] if solved else None
+    return calls[-1] if calls else None
 
 
 def _score(plain: Mapping[str, Any]) -> Score:

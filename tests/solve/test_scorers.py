@@ -1,0 +1,158 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from labrunner.errors import InputError
+from labrunner.solve.messages import ModelOutput
+from labrunner.solve.metrics import Epochs, accuracy, find_reducer, mean, std, stderr, var
+from labrunner.solve.sample import Choices, Target
+from labrunner.solve.score import value_to_float
+from labrunner.solve.scorer import Judge, as_judges, scorer
+from labrunner.solve.scorers import answer, choice, exact, includes, match, pattern
+from labrunner.solve.solvers import read_letters
+from labrunner.solve.state import TaskState
+
+
+def state_of(completion: str, choices: list[str] | None = None, chosen: str = "") -> TaskState:
+    state = TaskState(model="m", sample_id="1", epoch=1, input="q", messages=[])
+    state.output = ModelOutput.from_content("m", completion)
+    state.choices = Choices.of(choices)
+    for letter in chosen:
+        state.choices.mark_choice("ABCDEF".index(letter), True)
+    return state
+
+
+def value(judge: Judge, state: TaskState, *target: str) -> Any:
+    return asyncio.run(judge(state, Target(list(target)))).value
+
+
+@pytest.mark.parametrize(
+    ("judge", "completion", "target", "expected"),
+    [
+        (includes(), "The FLAG is here", "flag", "C"),
+        (includes(ignore_case=False), "The FLAG is here", "flag", "I"),
+        (match(), "the answer is 42.", "42", "C"),
+        (match(), "42 is the answer", "42", "I"),
+        (match("begin"), "42 is the answer", "42", "C"),
+        (match("any"), "it is 42, I think", "42", "C"),
+        (match("exact"), "(42)", "42", "C"),
+        (match(numeric=True), "it costs $1,000.50", "1000.5", "C"),
+        (match(numeric=True), "it costs 3.", "3", "C"),
+        (exact(), "The  Answer!", "answer", "C"),
+        (exact(), "answers", "answer", "I"),
+        (pattern(r"ANSWER: (\w+)"), "so ANSWER: yes", "YES", "C"),
+        (pattern(r"ANSWER: (\w+)", ignore_case=False), "so ANSWER: yes", "YES", "I"),
+        (pattern(r"ANSWER: (\w+)"), "no idea", "yes", "I"),
+        (pattern(r"\d+"), "it is 42", "42", "C"),
+        (pattern(r"(\w) or (\w)"), "a or b", "b", "C"),
+        (pattern(r"(\w) or (\w)", match_all=True), "a or b", "b", "I"),
+        (answer("line"), "hm\nANSWER: forty two \n", "forty two", "C"),
+        (answer("word"), "Answer: wrong\nANSWER: right!", "right", "C"),
+        (answer("letter"), "ANSWER: B", "B", "C"),
+        (answer("letter"), "ANSWER: Bee", "B", "I"),
+    ],
+)
+def test_texts_are_compared(judge: Judge, completion: str, target: str, expected: str) -> None:
+    assert value(judge, state_of(completion), target) == expected
+
+
+def test_one_of_several_targets_is_enough() -> None:
+    assert value(includes(), state_of("it is b"), "a", "b") == "C"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "target", "expected"),
+    [("B", ["B"], "C"), ("A", ["B"], "I"), ("", ["B"], "I"), ("AB", ["A", "B"], "C"), ("AB", ["A"], "I")],
+)
+def test_choices_are_right_when_they_are_those_of_the_target(
+    chosen: str, target: list[str], expected: str
+) -> None:
+    assert value(choice(), state_of("", ["one", "two", "three"], chosen), *target) == expected
+
+
+def test_a_choice_may_be_named_by_its_text() -> None:
+    assert value(choice(), state_of("", ["one", "two"], "B"), "two") == "C"
+
+
+def test_shuffled_choices_are_judged_by_where_they_stood() -> None:
+    state = state_of("", ["one", "two", "three"])
+    state.choices.choices.reverse()
+    state.choices.mark_choice(0, True)
+    assert value(choice(), state, "C") == "C"
+
+
+@pytest.mark.parametrize(
+    ("said", "several", "expected"),
+    [
+        ("ANSWER: B", False, {"B"}),
+        ("answer: (b)", False, {"B"}),
+        ("I say ANSWER: A\nno: ANSWER: C", False, set()),
+        ("thinking\nANSWER: C.", False, {"C"}),
+        ("B", False, {"B"}),
+        ("Both are fine", False, set()),
+        ("ANSWER: A, C", True, {"A", "C"}),
+        ("ANSWER: AC", True, {"A", "C"}),
+        ("ANSWER: A, C", False, set()),
+        ("ANSWER: Z", False, set()),
+    ],
+)
+def test_letters_are_read_from_an_answer(said: str, several: bool, expected: set[str]) -> None:
+    assert read_letters(said, "ABC", several=several) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), (True, 1.0), (3, 3.0), ("0.25", 0.25), ("yes", 1.0), ("No", 0)],
+)
+def test_values_are_numbers(given: Any, expected: float) -> None:
+    assert value_to_float(given) == expected
+
+
+def test_figures_over_samples() -> None:
+    scores = [0.0, 1.0, 1.0, 1.0]
+    assert accuracy()(scores) == mean()(scores) == 0.75
+    assert std()(scores) == pytest.approx(0.5)
+    assert var()(scores) == pytest.approx(0.25)
+    assert stderr()(scores) == pytest.approx(0.25)
+    assert (std()([1.0]), stderr()([1.0])) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "scores", "expected"),
+    [
+        ("mean", [0, 1], 0.5),
+        ("median", [0, 1, 1], 1),
+        ("mode", [0, 1, 0], 0),
+        ("max", [0, 1], 1),
+        ("at_least_2", [1, 0, 1], 1),
+        ("at_least_2", [1, 0, 0], 0),
+        ("pass_at_1", [1, 0, 0, 0], 0.25),
+        ("pass_at_2", [1, 0, 0, 0], 0.5),
+        ("pass_at_4", [1, 0, 0, 0], 1.0),
+    ],
+)
+def test_epochs_are_reduced(name: str, scores: list[float], expected: float) -> None:
+    assert find_reducer(name)(scores) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("count", "name"), [(0, "mean"), (2, "best"), (2, "at_least_0"), (2, "pass_at_x")])
+def test_epochs_that_mean_nothing_are_refused(count: int, name: str) -> None:
+    with pytest.raises(InputError, match="epochs"):
+        Epochs(count, name)
+
+
+def test_a_scorer_without_brackets_is_told_how_to_write_it() -> None:
+    with pytest.raises(TypeError, match="with brackets"):
+
+        @scorer  # type: ignore[arg-type] # on purpose
+        def bare() -> None: ...
+
+
+def test_scorers_of_one_name_are_told_apart() -> None:
+    assert [judge.name for judge in as_judges([includes(), match(), includes(), includes()])] == [
+        "includes",
+        "match",
+        "includes1",
+        "includes2",
+    ]
