@@ -8,13 +8,15 @@ written it.
 import asyncio
 import os
 import stat
-import tarfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AttemptFolders, GuestPaths, Sandbox
+
+if TYPE_CHECKING:
+    import tarfile
 
 MOST_FILES: Final = 200
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -133,6 +135,8 @@ async def _save(stream: AsyncIterator[bytes], archive: Path) -> int:
 
 def unpack_archive(archive: Path, basket: Basket, place: PurePosixPath) -> None:
     """Take the plain files of an archive, by name. One that was cut short gives what is whole."""
+    import tarfile  # here, because few experiments collect and every command would wait for it
+
     with tarfile.open(archive) as opened:
         members = {PurePosixPath(member.name): member for member in _members(opened)}
         for name in sorted(members):
@@ -142,7 +146,9 @@ def unpack_archive(archive: Path, basket: Basket, place: PurePosixPath) -> None:
                 basket.take(place / inner, source, members[name].size)
 
 
-def _members(opened: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _members(opened: "tarfile.TarFile") -> "Iterator[tarfile.TarInfo]":
+    import tarfile
+
     try:
         for member in opened:
             if member.isreg():
