@@ -159,7 +159,9 @@ def test_a_task_without_a_scorer_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_refused_with_those_that_exist(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="max_connection: is no option of a run; there are: .*max_connections"):
+    with pytest.raises(
+        InputError, match="max_connection: is no option of a run; there are: .*max_connections"
+    ):
         run(make_task(), tmp_path, max_connection=3)
 
 
@@ -292,7 +294,12 @@ def test_a_model_that_fails_its_preflight_starts_no_run(tmp_path: Path) -> None:
 def test_same_task_gives_the_same_committed_bytes_at_any_concurrency(tmp_path: Path) -> None:
     texts = [f"text {n}" for n in range(30)]
     task = make_task(samples(*texts), solver=[system_message("Be brief."), generate()])
-    committed = ("commits.jsonl", "benchmark/predictions.jsonl", "benchmark/scores.jsonl", "facts/trials.jsonl")
+    committed = (
+        "commits.jsonl",
+        "benchmark/predictions.jsonl",
+        "benchmark/scores.jsonl",
+        "facts/trials.jsonl",
+    )
     found = []
     for number, concurrency in enumerate((1, 16)):
         log = run(task, tmp_path / str(number), run_id="same", max_concurrency=concurrency)

@@ -22,7 +22,10 @@ class Watched(Lanes):
         self.warned: list[str] = []
         self.told = asyncio.Event()
         home = asyncio.get_running_loop()
-        super().__init__(Mailbox(home), lambda text: (self.warned.append(text), home.call_soon_threadsafe(self.told.set))[0])
+        super().__init__(
+            Mailbox(home),
+            lambda text: (self.warned.append(text), home.call_soon_threadsafe(self.told.set))[0],
+        )
 
 
 @pytest.fixture

@@ -47,9 +47,7 @@ def once(reply: Reply) -> Any:
     return answer
 
 
-def test_a_provider_is_asked_and_its_usage_and_cost_are_recorded(
-    tmp_path: Path, echoing: ChatServer
-) -> None:
+def test_a_provider_is_asked_and_its_usage_and_cost_are_recorded(tmp_path: Path, echoing: ChatServer) -> None:
     log = ask(echoing, tmp_path, make_task(solver=[system_message("Be kind."), generate()]))
     assert log.results.metrics["accuracy"].value == 1.0
     usage = log.samples[0].model_usage

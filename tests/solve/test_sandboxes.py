@@ -138,7 +138,9 @@ def test_tools_use_the_sandbox_and_the_model_sees_what_they_say(tmp_path: Path, 
                 assert said[0].error.type == "timeout"
                 return ModelOutput.for_tool_call("m", "bash", {"cmd": "cat flag.txt"})
             case 2:
-                return ModelOutput.for_tool_call("m", "python", {"code": "print(open('flag.txt').read()[::-1])"})
+                return ModelOutput.for_tool_call(
+                    "m", "python", {"code": "print(open('flag.txt').read()[::-1])"}
+                )
             case _:
                 return ModelOutput.from_content("m", f"{said[1].content} {said[2].content.strip()}")
 

@@ -103,7 +103,17 @@ def test_letters_are_read_from_an_answer(said: str, several: bool, expected: set
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), (True, 1.0), (3, 3.0), ("0.25", 0.25), ("yes", 1.0), ("No", 0)],
+    [
+        ("C", 1.0),
+        ("I", 0.0),
+        ("P", 0.5),
+        ("N", 0.0),
+        (True, 1.0),
+        (3, 3.0),
+        ("0.25", 0.25),
+        ("yes", 1.0),
+        ("No", 0),
+    ],
 )
 def test_values_are_numbers(given: Any, expected: float) -> None:
     assert value_to_float(given) == expected

@@ -137,7 +137,9 @@ def test_the_model_calls_tools_until_it_needs_none(tmp_path: Path) -> None:
         ModelOutput.for_tool_call("m", "shout", {"times": "many"}),
         "done",
     )
-    log = run(make_task(samples("q", target="done"), solver=[use_tools(shout()), generate()]), tmp_path, model)
+    log = run(
+        make_task(samples("q", target="done"), solver=[use_tools(shout()), generate()]), tmp_path, model
+    )
     said = [message for message in log.samples[0].messages if message.role == "tool"]
     assert said[0].content == "HIHI"
     errors = [(message.error.type, message.error.message) for message in said if message.error]  # type: ignore[union-attr]
@@ -250,7 +252,12 @@ def test_shuffled_choices_are_the_same_in_every_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "partial", "expected"),
-    [("fine. GRADE: C", False, 1.0), ("GRADE: I", False, 0.0), ("GRADE: P", True, 0.5), ("who knows", False, 0.0)],
+    [
+        ("fine. GRADE: C", False, 1.0),
+        ("GRADE: I", False, 0.0),
+        ("GRADE: P", True, 0.5),
+        ("who knows", False, 0.0),
+    ],
 )
 def test_a_model_grades_what_another_one_said(
     tmp_path: Path, verdict: str, partial: bool, expected: float

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from labrunner.errors import InputError
 from labrunner.executor.door import Leavings
@@ -33,8 +34,8 @@ class SolveExecutor:
         self._context = context
         self._find_live = find_live
         kind = variant_of(context.experiment).sandbox.kind
-        self._local = None if kind == "none" else LocalExecutor(context, make)
         self._maker = None if kind == "none" else make(kind)
+        self._local = None if self._maker is None else LocalExecutor(context, partial(_give, self._maker))
         self._made: Workshop | None = None
 
     @property
@@ -92,8 +93,6 @@ class SolveExecutor:
         if self._made is not None:
             await self._made.gate.close()
             self._made.lanes.close()
-        if self._maker is not None:
-            await self._maker.close()
         if self._local is not None:
             await self._local.close()
 
@@ -108,6 +107,12 @@ class SolveExecutor:
             yield Check(name="model", passed=False, message=error.problem)
         else:
             yield Check(name="model", passed=True, message=f"{model.name} can be asked")
+
+
+def _give(maker: SandboxMaker, kind: SandboxKind) -> SandboxMaker:
+    """The one maker of the run: a Python task has one kind of sandbox."""
+    del kind
+    return maker
 
 
 def _patience(policy: Policy) -> Patience:

@@ -1,9 +1,14 @@
 """The tools that come with the package: a shell and Python, in the trial's sandbox."""
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from labrunner.solve.environment import ExecResult, sandbox
 from labrunner.solve.tool import tool
+
+
+_SHELL: Final = ("/bin/sh", "-c", 'b=$(command -v bash) || b=/bin/sh; exec "$b" -l -c "$1"', "sh")
+"""bash, or what an image without it has."""
 
 
 @tool
@@ -16,7 +21,7 @@ def bash(timeout: float | None = None, user: str | None = None) -> Callable[[str
         Args:
             cmd: The command to run.
         """
-        return shown(await sandbox().exec(["bash", "--login", "-c", cmd], timeout=timeout, user=user))
+        return shown(await sandbox().exec([*_SHELL, cmd], timeout=timeout, user=user))
 
     return execute
 
