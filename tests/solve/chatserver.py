@@ -89,7 +89,7 @@ def completion(asked: Mapping[str, Any], say: Say) -> dict[str, Any]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: "_Server"
+    server: "_Server"  # type: ignore[mutable-override]  # only this server makes these
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:

@@ -2,6 +2,7 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_a_task_without_a_scorer_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_option_is_refused_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match="max_connection: is no option of a run; there are: .*max_connections"
+        InputError, match=r"max_connection: is no option of a run; there are: .*max_connections"
     ):
         run(make_task(), tmp_path, max_connection=3)
 
@@ -188,7 +189,7 @@ def second():
     return Task(dataset=[Sample(input="x", target="x")], scorer=includes())
 """
     file = write_task(tmp_path, body)
-    options = {"log_dir": tmp_path / "runs", "display": False}
+    options: Any = {"log_dir": tmp_path / "runs", "display": False}
     assert [log.eval.task for log in evaluate(str(file), "mock/echo", **options)] == ["first", "other"]
     log = evaluate(f"{file}@first", "mock/echo", task_args={"count": 5}, **options)[0]
     assert log.results.total_samples == 5
@@ -209,7 +210,9 @@ def test_relative_paths_start_from_the_task_file(tmp_path: Path, monkeypatch: py
 @task
 def relative():
     return Task(
-        dataset=json_dataset("data.jsonl"), solver=[system_message("system.txt"), generate()], scorer=includes()
+        dataset=json_dataset("data.jsonl"),
+        solver=[system_message("system.txt"), generate()],
+        scorer=includes(),
     )
 """
     write_task(folder, body)

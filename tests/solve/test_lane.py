@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,15 @@ from tests.solve.authoring import make_task, run, samples
 class Watched(Lanes):
     """Lanes that remember what they warned of."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.warned: list[str] = []
         self.told = asyncio.Event()
-        home = asyncio.get_running_loop()
-        super().__init__(
-            Mailbox(home),
-            lambda text: (self.warned.append(text), home.call_soon_threadsafe(self.told.set))[0],
-        )
+        self.loop = loop
+        super().__init__(Mailbox(loop), self.hear)
+
+    def hear(self, text: str) -> None:
+        self.warned.append(text)
+        self.loop.call_soon_threadsafe(self.told.set)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ async def lanes(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     monkeypatch.setattr(lane_module, "STUCK_AFTER_S", 0.3)
     monkeypatch.setattr(lane_module, "BEAT_S", 0.05)
     monkeypatch.setattr(lane_module, "GIVE_UP_S", 0.5)
-    made = Watched()
+    made = Watched(asyncio.get_running_loop())
     yield made
     made.close()
 
@@ -167,11 +169,12 @@ async def test_many_letters_wake_a_loop_once() -> None:
     class Counting(asyncio.SelectorEventLoop):
         wakes = 0
 
-        def call_soon_threadsafe(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # counted only
             self.wakes += 1
             return super().call_soon_threadsafe(*args, **kwargs)
 
-    loop, taken = Counting(), []
+    loop = Counting()
+    taken: list[int] = []
     box = Mailbox(loop)
     for number in range(100):
         box.post(taken.append, number)

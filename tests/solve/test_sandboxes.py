@@ -84,6 +84,7 @@ def test_a_time_limit_ends_the_whole_tree(tmp_path: Path, kind: str) -> None:
     async def work() -> str:
         started = time.monotonic()
         script = "echo begun; (setsid sh -c 'sleep 2; touch late') & sleep 60"
+        told = ""
         try:
             await sandbox().exec(["sh", "-c", script], timeout=0.5)
         except TimeoutError as error:
@@ -236,15 +237,17 @@ def test_code_that_outlives_its_attempt_has_no_sandbox(tmp_path: Path, kind: str
         return "x"
 
     outcome(tmp_path, kind, work)
-    with pytest.raises(Exception, match="closed|loop"):
+    with pytest.raises(Exception, match=r"closed|loop"):
         asyncio.run(asyncio.wait_for(kept[0].exec(["true"]), 5))
 
 
-GRADER = (
-    'import json, os, pathlib\nanswer = pathlib.Path("answer.txt")\nwanted = json.load(open(os.environ["'
-    'AGENTLAB_TARGET_PATH"]))\nscore = {"score": float(answer.exists() and answer.read_text().strip() == wanted)}\n'
-    'json.dump(score, open(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"], "w"))\n'
-)
+GRADER = """
+import json, os, pathlib
+answer = pathlib.Path("answer.txt")
+wanted = json.load(open(os.environ["AGENTLAB_TARGET_PATH"]))
+is_right = answer.exists() and answer.read_text().strip() == wanted
+json.dump({"score": float(is_right)}, open(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"], "w"))
+"""
 
 
 def write_grader(folder: Path) -> str:
@@ -330,7 +333,7 @@ def test_a_command_needs_a_sandbox(tmp_path: Path) -> None:
 
 def test_wrong_fields_of_a_command_are_told_like_those_of_a_file(tmp_path: Path) -> None:
     task = make_task(solver=command_solver("true", timeout=3), sandbox="process")
-    with pytest.raises((InputError, InputErrors), match="agent.timeout"):
+    with pytest.raises((InputError, InputErrors), match=r"agent\.timeout"):
         run(task, tmp_path)
 
 

@@ -87,9 +87,9 @@ def test_a_solvers_record_tells_its_name_and_arguments() -> None:
             state.output.completion = "class"
             return state
 
-    made = AsClass()
-    assert made.name == "renamed"
-    assert take(made, fresh_state()).output.completion == "class"
+    as_class: Any = AsClass()
+    assert as_class.name == "renamed"
+    assert take(as_class, fresh_state()).output.completion == "class"
 
 
 def test_what_is_no_solver_is_refused() -> None:
