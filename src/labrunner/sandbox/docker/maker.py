@@ -18,6 +18,7 @@ from typing import Final
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.calls import DockerCalls
 from labrunner.sandbox.docker.configuration import Guest, check_enforced, configure, enforced
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
@@ -103,7 +104,11 @@ class DockerMaker:
         stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
             await stage.furnish("attempt")
-            yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
+            sandbox = self._sandbox(stage, image, facts, GraderPart(stage=stage))
+            try:
+                yield sandbox
+            finally:
+                await sandbox.calls.close()
 
     async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
         """Find containers of this very run."""
@@ -215,7 +220,7 @@ class DockerMaker:
         self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderPart
     ) -> DockerSandbox:
         limits = {**enforced(stage.spec.plan, facts), **_image_facts(image)}
-        return DockerSandbox(stage=stage, grader=grader, limits=limits)
+        return DockerSandbox(stage=stage, grader=grader, calls=DockerCalls(stage=stage), limits=limits)
 
     async def _engine_facts(self) -> EngineFacts:
         if self._facts is None:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from labrunner.sandbox.docker.agentpart import AgentPart
 from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.calls import DockerCalls
 from labrunner.sandbox.docker.configuration import Limits
 from labrunner.sandbox.docker.graderpart import GraderPart
 from labrunner.sandbox.docker.stage import Stage
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.exec import ExecCall, ExecEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,7 @@ class DockerSandbox:
 
     stage: Stage
     grader: GraderPart
+    calls: DockerCalls
     limits: Limits
 
     @property
@@ -36,6 +39,18 @@ class DockerSandbox:
     async def run_grader(self, grader: Phase) -> PhaseEnd:
         """Ring for the grader, or await the one that runs."""
         return await self.grader.run(grader)
+
+    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
+        """Start the container for calls, or open it for those behind the barrier."""
+        return await self.calls.begin(setup, agent)
+
+    async def exec(self, call: ExecCall) -> ExecEnd:
+        """Carry out a call beside an idle agent."""
+        return await self.calls.exec(call)
+
+    async def end_all(self) -> AgentRun:
+        """End the idle agent: the barrier ends the rest."""
+        return await self.calls.end_all()
 
     async def fetch(self, path: str) -> AsyncIterator[bytes]:
         """Stream a path of the container, running or not."""
