@@ -32,11 +32,12 @@ sandbox: {{kind: docker, image: "{image}", memory_mb: 64, cpus: 1}}
 max_concurrency: {concurrency}
 min_free_disk_gb: 0
 fail_on_error: false
+breaker: {{after: {breaker}}}
 """
 
 
 async def run_through_outages(
-    folder: Path, trials: int, concurrency: int, kills: int
+    folder: Path, *, trials: int, concurrency: int, kills: int, breaker: int = 5
 ) -> list[dict[str, object]]:
     """Run with an engine that is killed whenever another part of the trials is done; the trials' rows."""
     daemon = Daemon(live_restore=False)
@@ -44,7 +45,9 @@ async def run_through_outages(
         await daemon.start()
         engine = Engine(daemon.url)
         image = await ensure(engine, ASH)
-        (folder / "experiment.yaml").write_text(EXPERIMENT.format(image=image, concurrency=concurrency))
+        (folder / "experiment.yaml").write_text(
+            EXPERIMENT.format(image=image, concurrency=concurrency, breaker=breaker)
+        )
         tasks = "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(trials))
         (folder / "tasks.jsonl").write_text(tasks)
         env = {**os.environ, "DOCKER_HOST": daemon.url}
@@ -80,7 +83,7 @@ def check(rows: list[dict[str, object]], trials: int) -> None:
 
 @pytest.mark.timeout(240)
 async def test_an_engine_killed_in_the_middle_of_a_run(tmp_path: Path) -> None:
-    check(await run_through_outages(tmp_path, trials=16, concurrency=4, kills=1), 16)
+    check(await run_through_outages(tmp_path, trials=16, concurrency=4, kills=1, breaker=100), 16)
 
 
 @pytest.mark.torture

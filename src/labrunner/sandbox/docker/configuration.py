@@ -54,6 +54,7 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
         "Tty": False,
         "NetworkDisabled": not guest.is_networked,
         "Healthcheck": {"Test": ["NONE"]},
+        "StopSignal": "SIGKILL",  # whoever stops it need not wait: it would not listen to anything else
         "HostConfig": {
             "Mounts": list(mounts(spec.folders, spec.agent_dir)),
             "NetworkMode": BRIDGE if guest.is_networked else "none",

@@ -36,10 +36,14 @@ class Removals:
     async def release(self, token: str, *, keep: bool) -> None:
         """Remove an attempt's containers, or keep them under a name that tells."""
         for container in self._held.pop(token, ()):
-            if keep:
-                await self._engine.rename(container, f"{KEPT}{token[:12]}-{container[:6]}")
-            else:
-                await self.remove(container)
+            await (self._keep(container, token) if keep else self.remove(container))
+
+    async def _keep(self, container: str, token: str) -> None:
+        """Say by its name that a container was kept. One that is gone can't be."""
+        try:
+            await self._engine.rename(container, f"{KEPT}{token[:12]}-{container[:6]}")
+        except SandboxFailed as failure:
+            _log.warning("container %s could not be kept: %s", container[:12], failure)
 
     async def remove_all(self, containers: Sequence[str]) -> None:
         """Remove containers that nobody holds."""
