@@ -96,16 +96,18 @@ class Lane:
         self.loop.call_soon_threadsafe(self.loop.stop)
         if not self.is_stuck:
             self._thread.join(timeout=GIVE_UP_S)
-            if not self._thread.is_alive():
-                self.loop.close()
 
     def _answer(self) -> None:
         self.answered_at = time.monotonic()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        finally:
+            # Here, not in `close`: a lane that was stuck ends by itself, long after.
+            self.loop.close()
 
 
 class Lanes:
