@@ -80,6 +80,10 @@ def _load(module: str) -> Callable[..., object]:
 
 def _call(module: str, name: str, argv: list[str]) -> int:
     app = _load(module)
+    if "logging" in sys.modules:  # else nothing of this command reports anything
+        from labrunner.cli import lines
+
+        lines.show()
     try:
         app(args=argv, prog_name=f"lab {name}")
     except SystemExit as ended:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Leavings
 from labrunner.experiment.model import SandboxKind, SandboxPlan, Task, Variant
 from labrunner.records.completion import Completion
@@ -33,7 +34,10 @@ class LocalExecutor:
 
         async def probe(plan: SandboxPlan, demands: Demands) -> tuple[Check, ...]:
             async with places:
-                return await self._makers[plan.kind].preflight(plan, demands)
+                try:
+                    return await self._makers[plan.kind].preflight(plan, demands)
+                except AttemptFailed as failure:
+                    return (Check(name=plan.kind, passed=False, message=str(failure)),)
 
         async with asyncio.TaskGroup() as group:
             probes = [group.create_task(probe(*asked)) for asked in self._asked()]

@@ -9,6 +9,10 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+STARTED: Final = 19
+"""Where the kernel's line about a process says when it began, counted behind its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,4 +84,5 @@ def _began(pid: int) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return fields[STARTED] if len(fields) > STARTED else ""

@@ -1,0 +1,21 @@
+"""What long steps report on the way (images pulled, containers that stay), as plain lines on standard error."""
+
+import logging
+import sys
+
+
+class Lines(logging.Handler):
+    """Writes to whatever standard error is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        sys.stderr.write(f"{record.getMessage()}\n")
+
+
+def show() -> None:
+    """Show reports of this program from now on."""
+    log = logging.getLogger("labrunner")
+    if not any(isinstance(handler, Lines) for handler in log.handlers):
+        log.addHandler(Lines())
+        log.setLevel(logging.INFO)
+        log.propagate = False
