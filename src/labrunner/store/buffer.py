@@ -249,12 +249,17 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
+    # A snapshot may be gone through by several threads, one after another.
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+        )
         connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.OperationalError:
         # A folder that can't be written to: nobody else can change it under us either.
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None, check_same_thread=False
+        )
     return connection
 
 

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from labrunner.errors import InputError
+from labrunner.log import EvalLogInfo, list_eval_logs, read_eval_log
+from labrunner.solve.sample import Sample
+from labrunner.store.layout import RunPaths
+from labrunner.store.verify import verify
+from tests.solve.authoring import make_task, run, samples
+
+
+def test_logs_are_listed_with_the_newest_first_and_unreadable_ones_named(tmp_path: Path) -> None:
+    first = run(make_task(name="first"), tmp_path, run_id="a-first")
+    second = run(make_task(name="second"), tmp_path, run_id="b-second")
+    (tmp_path / "runs/broken").mkdir()
+    logs = list_eval_logs(tmp_path / "runs")
+    assert {Path(log.name).name: log.status for log in logs} == {
+        "a-first": "success",
+        "b-second": "success",
+        "broken": "unreadable",
+    }
+    chosen = list_eval_logs(tmp_path / "runs", filter=lambda log: log.task == "first")
+    assert [log.name for log in chosen] == [first.location]
+    assert isinstance(chosen[0], EvalLogInfo)
+    assert chosen[0].read().eval == first.eval
+    assert second.eval.task == "second"
+
+
+def test_a_log_is_read_by_path_object_and_info(tmp_path: Path) -> None:
+    log = run(make_task(), tmp_path)
+    for given in (log.location, Path(log.location), log):
+        assert read_eval_log(given).eval == log.eval
+    assert read_eval_log(log.location, header_only=True).samples[0].id == "1"
+
+
+def test_a_log_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no run fits 'nothing'"):
+        read_eval_log("nothing")
+
+
+def test_samples_are_read_one_at_a_time_from_either_end(tmp_path: Path) -> None:
+    log = run(make_task(samples(*"abcdef")), tmp_path)
+    assert len(log.samples) == 6
+    assert (log.samples[0].input, log.samples[-1].input) == ("a", "f")
+    assert [sample.input for sample in log.samples[1:3]] == ["b", "c"]
+    with pytest.raises(IndexError):
+        _ = log.samples[6]
+
+
+def test_what_a_sample_was_made_of_comes_back(tmp_path: Path) -> None:
+    sample = Sample(input="q", target=["a", "b"], choices=["x"], id="s", metadata={"k": [1]}, group="g")
+    found = run(make_task([sample]), tmp_path).samples[0]
+    assert (found.id, found.target, found.choices, found.metadata) == ("s", ["a", "b"], ["x"], {"k": [1]})
+
+
+def test_transcripts_are_evidence_that_verify_checks(tmp_path: Path) -> None:
+    log = run(make_task(samples("a")), tmp_path)
+    paths = RunPaths(Path(log.location))
+    assert verify(paths).is_sound
+    transcript = next(paths.trial_folders.glob("*/1/transcript.jsonl"))
+    transcript.write_bytes(transcript.read_bytes().replace(b'"a"', b'"b"'))
+    assert not verify(paths).is_sound
