@@ -116,3 +116,18 @@ def test_another_run_of_the_same_results_has_the_same_chain() -> None:
 def test_a_line_that_is_no_row_has_no_digest(line: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lines_digest([line], "run-1")
+
+
+def test_only_the_run_of_a_rows_own_ids_is_blanked() -> None:
+    row = {"ext": {"run_id": "run-1"}, "ids": {"run_id": "run-1"}}
+    blanked = {"ext": {"run_id": "run-1"}, "ids": {"run_id": ""}}
+    assert lines_digest([canonical.encode(row)], "run-1") == canonical.digest_bytes(
+        canonical.encode_line(blanked)
+    )
+
+
+def test_a_row_that_names_its_run_twice_must_be_canonical_too() -> None:
+    with pytest.raises(ValueError, match="canonical form"):
+        lines_digest([b'{"ids":{"run_id":"run-1"},"ext":{"run_id":"run-1"}}'], "run-1")
+    with pytest.raises(ValueError, match="canonical form"):
+        lines_digest([b'{"ext":{"run_id":""},"ids":{"run_id":"run-1"},"z":1.50}'], "run-1")

@@ -5,7 +5,6 @@ would have been committed from at once, so the order of completions can't change
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -14,8 +13,7 @@ from labrunner.records import canonical, schema
 from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, blank_row, lines_digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotBytes:
+class SlotBytes(msgspec.Struct, frozen=True, kw_only=True):
     """Lines without their line ends, and the digest over all but the timing."""
 
     schedule_idx: int
