@@ -20,6 +20,9 @@ TINY = {
     "docker": {"trials": 2, "concurrency": 2},
     "memory": {"trials": 20, "concurrency": 4},
     "start": {"starts": 1},
+    "recover": {"trials": 20},
+    "retry": {"trials": 20},
+    "listing": {"runs": 3, "trials": 20},
     "analysis": {"trials": 20},
 }
 

@@ -24,7 +24,7 @@ from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_trials
+from labrunner.store.survey import survey
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
@@ -152,11 +152,12 @@ class Session:
         """Count what earlier sittings finished."""
         if self._writer.next_idx == 0 and self._writer.counts().buffered == 0:
             return
-        for row in iter_trials(self._paths):
-            self._tally.add(row)
-            self._tallies.passed += row.verdict == "pass"
-            self._tallies.failed += row.verdict == "fail"
-            self._tallies.errors += row.outcome == "failed"
+        with survey(self._paths) as seen:
+            for row in seen.trials():
+                self._tally.add(row)
+                self._tallies.passed += row.verdict == "pass"
+                self._tallies.failed += row.verdict == "fail"
+                self._tallies.errors += row.outcome == "failed"
 
     async def _report(self) -> None:
         """Refresh status and summary for whoever looks from outside."""

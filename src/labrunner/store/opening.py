@@ -18,7 +18,7 @@ from labrunner.store.buffer import BrokenBuffer, Buffer, Changes, Completion, cr
 from labrunner.store.committer import Committer, open_files
 from labrunner.store.durable import cut, replace, storing, sync_folder, write_again
 from labrunner.store.finished import FinishedSlots
-from labrunner.store.journal import Journal, scan
+from labrunner.store.journal import GROUP_LIMIT, Journal, scan
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import RunLock, boot_id
 from labrunner.store.loss import describe_loss
@@ -114,14 +114,14 @@ def _sort_completions(
     """Slots of the buffer that can be committed later, and rows that can't be used."""
     usable: list[int] = []
     unusable: list[Completion] = []
-    for idx in buffer.slots():
-        if idx < journal.committed:
-            continue
-        kept = buffer.find(idx)
-        if kept is not None and _is_usable(kept, record):
-            usable.append(idx)
-        elif kept is not None:
-            unusable.append(kept)
+    slots = [idx for idx in buffer.slots() if idx >= journal.committed]
+    for first in range(0, len(slots), GROUP_LIMIT):
+        group = slots[first : first + GROUP_LIMIT]
+        for kept in buffer.completions(group[0], group[-1] + 1):
+            if _is_usable(kept, record):
+                usable.append(kept.schedule_idx)
+            else:
+                unusable.append(kept)
     return usable, unusable
 
 

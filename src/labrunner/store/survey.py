@@ -63,6 +63,12 @@ class Survey:
             slot = _decode_waiting(self.paths, kept)
             yield slot.trial, slot.timing
 
+    def trials(self) -> Iterator[TrialGlance]:
+        """Every finished trial without its times."""
+        yield from self._committed_trials()
+        for kept in self.waiting:
+            yield _decode_waiting(self.paths, kept).trial
+
     def _committed_trials(self) -> Iterator[TrialGlance]:
         pieces = read_pieces(self.paths.trials, self.ends.trials)
         return chain.from_iterable(_decode(self.paths.trials, _trials, pieces, self.committed))
