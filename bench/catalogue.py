@@ -8,7 +8,19 @@ from typing import Final
 from bench.figures import Figure
 from bench.rounds import Sizes
 
-NAMES: Final = ("engine", "files", "bubblewrap", "docker", "memory", "start", "recover", "retry", "listing", "analysis", "python")
+NAMES: Final = (
+    "engine",
+    "files",
+    "bubblewrap",
+    "docker",
+    "memory",
+    "start",
+    "recover",
+    "retry",
+    "listing",
+    "analysis",
+    "python",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
