@@ -6,7 +6,6 @@ from typing import Final
 from labrunner.solve.environment import ExecResult, sandbox
 from labrunner.solve.tool import tool
 
-
 _SHELL: Final = ("/bin/sh", "-c", 'b=$(command -v bash) || b=/bin/sh; exec "$b" -l -c "$1"', "sh")
 """bash, or what an image without it has."""
 
