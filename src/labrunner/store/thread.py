@@ -24,6 +24,8 @@ from labrunner.store.lock import acquire
 from labrunner.store.opening import OpeningReport, open_run
 from labrunner.store.points import reach
 
+MOST_REQUESTS: Final = 4 * GROUP_LIMIT
+"""Every slot comes with some notes: a group is full when its slots are as many as one commit publishes."""
 LAZY_S: Final = 0.2
 """How long a note that need not be durable at once may wait for company."""
 
@@ -148,10 +150,15 @@ class WriterThread(threading.Thread):
     def _take(self) -> list[Request]:
         """What there is, up to a group; waits while there is nothing to do."""
         group: list[Request] = []
+        slots = 0
         try:
-            group.append(self._requests.get(timeout=self._patience()))
-            while len(group) < GROUP_LIMIT:
-                group.append(self._requests.get_nowait())
+            request = self._requests.get(timeout=self._patience())
+            while True:
+                group.append(request)
+                slots += isinstance(request.wish, Arrival)
+                if slots == GROUP_LIMIT or len(group) == MOST_REQUESTS:
+                    break
+                request = self._requests.get_nowait()
         except queue.Empty:
             pass
         return group
