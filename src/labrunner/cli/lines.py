@@ -1,4 +1,4 @@
-"""What long steps report on the way (images pulled, containers that stay), as plain lines on standard error."""
+"""What long steps report on the way (images pulled, containers that stay), as lines on standard error."""
 
 import logging
 import sys

@@ -1,0 +1,34 @@
+"""Agents whose grade could not be trusted, by their own doing: failed, and given no second try."""
+
+import pytest
+
+from labrunner.records.completion import Graded, PhaseFact
+from labrunner.trial.classification import AgentFacts, end_before_grading
+
+
+def facts(**changes: bool) -> AgentFacts:
+    settings = {"has_result": False, "has_invalid_result": False, "requires_result": False, **changes}
+    return AgentFacts(end=PhaseFact(exit_status=0), error_cause=None, **settings)
+
+
+@pytest.mark.parametrize("grade_on_agent_failure", [True, False])
+def test_killing_the_wrapper_is_a_fail(grade_on_agent_failure: bool) -> None:
+    end = end_before_grading(facts(wrapper_killed=True), grade_on_agent_failure=grade_on_agent_failure)
+    assert isinstance(end, Graded)
+    assert (end.verdict, end.ended_by, end.flags) == ("fail", "wrapper_killed", ("not_graded",))
+
+
+def test_changing_the_system_where_that_is_refused_is_a_fail() -> None:
+    end = end_before_grading(
+        facts(changed_system=True, must_not_change_system=True), grade_on_agent_failure=True
+    )
+    assert isinstance(end, Graded)
+    assert (end.verdict, end.ended_by, end.flags) == ("fail", None, ("not_graded", "system_changed"))
+
+
+def test_changing_the_system_elsewhere_is_graded() -> None:
+    assert end_before_grading(facts(changed_system=True), grade_on_agent_failure=True) is None
+
+
+def test_who_must_not_change_the_system_and_does_not_is_graded() -> None:
+    assert end_before_grading(facts(must_not_change_system=True), grade_on_agent_failure=True) is None
