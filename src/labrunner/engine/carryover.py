@@ -16,12 +16,13 @@ import msgspec
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.records.ids import make_token
 from labrunner.records.rows import SlotRows, slot_commit_id
-from labrunner.store.durable import sync_folder
+from labrunner.store.durable import storing, sync_folder
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from labrunner.store.writer import RunWriter
 
 BATCH: Final = 128
+COPYING: Final = ".copying"
 
 
 class CarryOver:
@@ -96,14 +97,14 @@ def link_tree(source: Path, target: Path) -> list[Path]:
     if not source.is_dir():
         return []
     made: list[Path] = []
-    for folder, folders, files in os.walk(source):
-        here = target / Path(folder).relative_to(source)
-        here.mkdir(parents=True, exist_ok=True)
-        made.append(here)
-        for name in files:
-            _link(Path(folder) / name, here / name)
-        for name in [each for each in folders if (Path(folder) / each).is_symlink()]:
-            _link(Path(folder) / name, here / name)
+    with storing("taking over files into", target):
+        for folder, folders, files in os.walk(source):
+            here = target / Path(folder).relative_to(source)
+            here.mkdir(parents=True, exist_ok=True)
+            made.append(here)
+            links = [name for name in folders if (Path(folder) / name).is_symlink()]
+            for name in (*files, *links):
+                _link(Path(folder) / name, here / name)
     return made
 
 
@@ -113,4 +114,19 @@ def _link(source: Path, target: Path) -> None:
     except FileExistsError:
         return
     except OSError:
+        _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file durably, and whole or not at all: what has the name is never copied again."""
+    if source.is_symlink():
         shutil.copy2(source, target, follow_symlinks=False)
+        return
+    temporary = target.with_name(COPYING)
+    shutil.copy2(source, temporary)
+    fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.rename(target)
