@@ -158,3 +158,15 @@ def test_writing_a_task_loads_no_provider() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("'pydantic_ai'", "'openai'", "'numpy'", "'scipy'", "'rich'", "'typer'"):
         assert heavy not in loaded
+
+
+def test_what_looks_at_experiments_knows_python_tasks(tmp_path: Path) -> None:
+    write_task(tmp_path, TASKS, "ctf.py")
+    assert lab("doctor", "ctf.py@other", "--model", "mock/echo", cwd=tmp_path).code == 0
+    shown = lab("plan", "ctf.py@letters", "--model", "mock/echo", "--max-connections", "7", cwd=tmp_path).out
+    for word in ("@task letters", "fragile", "includes (accuracy, stderr)", "max_connections"):
+        assert word in shown
+    assert lab("eval", "ctf.py@other", "--model", "mock/echo", "--run-id", "one", cwd=tmp_path).code == 0
+    assert "transcript.jsonl" in lab("show", "one", "0", cwd=tmp_path).out
+    assert "lab retry" in lab("regrade", "one", cwd=tmp_path).err
+    assert lab("verify", "one", cwd=tmp_path).code == 0

@@ -315,3 +315,9 @@ def test_a_tool_is_still_the_function_that_it_is() -> None:
     made = add()
     assert isinstance(made, Tool)
     assert asyncio.run(made(2, 3)) == 5
+
+
+def test_a_cost_limit_needs_a_price(tmp_path: Path, echoing: ChatServer) -> None:
+    assert ask(echoing, tmp_path, make_task(samples("a"), cost_limit=1.0)).status == "success"
+    with pytest.raises(InputError, match="nobody knows what openai/home-made costs"):
+        run(make_task(cost_limit=1.0), tmp_path, "openai/home-made", model_base_url=echoing.url)

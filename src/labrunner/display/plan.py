@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from labrunner.display.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.quantities import format_count, format_size
-from labrunner.experiment.model import Experiment, Grader, Network, Policy, SandboxPlan, Variant
+from labrunner.experiment.model import Experiment, Grader, Network, Policy, Program, SandboxPlan, Variant
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import make_trial_id
 
@@ -24,7 +24,7 @@ def show_plan(
         make_line(experiment.name, "bold"),
         make_fields(_overview(experiment, disk_bytes)),
         *(_show_variant(variant) for variant in experiment.variants),
-        *_show_graders(experiment),
+        *(_show_graders(experiment) if experiment.tasks[0].grader.command else ()),
         make_line(""),
         make_line("policy (not part of the digest)"),
         indent(make_fields(describe_policy(experiment.policy, concurrency))),
@@ -65,14 +65,15 @@ def _show_variant(variant: Variant) -> RenderableType:
     agent, setup = variant.agent, variant.setup
     fields = [
         ("digest", variant.digest),
+        *(_describe_program(variant.program) if variant.program else ()),
         ("bindings", _pairs(variant.bindings.items())),
         ("setup", format_command(setup.command)),
         ("agent", format_command(agent.command)),
         ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),
-        ("network", describe_network(agent.network)),
-        ("time limit", f"{agent.timeout_s:g} s"),
+        ("network", describe_network(agent.network) if variant.sandbox.kind != "none" else ""),
+        ("time limit", f"{agent.timeout_s:g} s" if agent.command else ""),
         ("sandbox", describe_sandbox(variant.sandbox)),
     ]
     return stack(
@@ -117,8 +118,25 @@ def describe_network(network: Network) -> str:
     return f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
 
 
+def _describe_program(program: Program) -> list[tuple[str, str]]:
+    scorers = [
+        f"{each['name']} ({', '.join(m['name'] for m in each['metrics'])})" for each in program.scorers
+    ]
+    return [
+        ("task", f"@task {program.task}"),
+        ("arguments", _pairs(program.arguments.items())),
+        ("model", program.model or ""),
+        ("settings", _pairs(program.config.items())),
+        ("limits", _pairs(program.limits.items())),
+        ("solvers", ", ".join(step["name"] for step in program.steps)),
+        ("scorers", ", ".join(f"{name} ({metrics})" for name, metrics in scorers)),
+    ]
+
+
 def describe_sandbox(plan: SandboxPlan) -> str:
     """Say where attempts run, and within which limits."""
+    if plan.kind == "none":
+        return "none"
     image = f" {plan.image}" if plan.image else ""
     limits = f"{plan.cpus:g} cpus, {plan.memory_mb} MB memory, {plan.pids} processes, {plan.disk_mb} MB disk"
     asked = f"; asked for: {', '.join(plan.asked)}" if plan.asked else ""
@@ -136,6 +154,7 @@ def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, 
         ("retry_on_error", str(policy.retry_on_error)),
         ("keep", f"workspace {policy.keep.workspace}, logs {policy.keep.logs}"),
         ("min_free_disk_gb", f"{policy.min_free_disk_gb:g}"),
+        *([("max_connections", str(policy.max_connections))] if policy.max_connections else ()),
     ]
 
 

@@ -72,6 +72,12 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; wait for its end, or stop it")
     old = read_experiment(paths)
+    program = old.variants[0].program
+    if program is not None and program.in_process:
+        raise InputError(
+            str(paths.root),
+            "solvers or scorers of this run are Python, and judge more than a workspace; try: lab retry",
+        )
     experiment = rework(old, regrading)
     checks = await preflight(experiment, options)
     if options.on_checks is not None:

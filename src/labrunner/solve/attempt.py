@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
 from labrunner.records.cause import Cause
-from labrunner.records.completion import AttemptEnd, Completion, Failed
+from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker, SandboxSpec
 from labrunner.sandbox.exec import ExecSandbox
 from labrunner.sandbox.marks import Mark
@@ -90,6 +90,8 @@ class SolveAttempt:
         except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
             told = "".join(traceback.format_exception(bug))
             end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
+        if isinstance(end, Graded):
+            self._notes.sandbox_gone(self._scene.assignment.token)
         return await self._complete(end)
 
     async def _reach_end(self) -> AttemptEnd:

@@ -44,6 +44,10 @@ class Backend(Protocol):
         """Make one request. Raises ProviderTrouble."""
         ...
 
+    def has_price(self) -> bool:
+        """Whether it is known what answers cost, so that a limit of cost can be held."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections."""
         ...

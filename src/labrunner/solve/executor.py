@@ -102,11 +102,14 @@ class SolveExecutor:
             return
         try:
             with inside(self._shop.live.folder):
-                model.make_backend()
+                backend = model.make_backend()
         except InputError as error:
             yield Check(name="model", passed=False, message=error.problem)
-        else:
-            yield Check(name="model", passed=True, message=f"{model.name} can be asked")
+            return
+        yield Check(name="model", passed=True, message=f"{model.name} can be asked")
+        if self._shop.live.limits.cost_usd is not None and not backend.has_price():
+            told = f"nobody knows what {model.name} costs, so a cost limit can't be held; limit its tokens"
+            yield Check(name="cost limit", passed=False, message=told)
 
 
 def _give(maker: SandboxMaker, kind: SandboxKind) -> SandboxMaker:

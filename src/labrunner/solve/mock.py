@@ -92,6 +92,10 @@ class MockBackend:
         output.usage = _estimate(request, answer)
         return output
 
+    def has_price(self) -> bool:
+        """What is said costs what the script says."""
+        return True
+
     async def close(self) -> None:
         """Nothing to let go of."""
 

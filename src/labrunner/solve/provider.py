@@ -32,6 +32,7 @@ try:
     from pydantic_ai.providers import infer_provider, infer_provider_class
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.usage import RequestUsage
 except ImportError as error:
     raise InputError(
         "model", f"providers' models need pydantic-ai ({error}); install it: pip install 'labrunner[models]'"
@@ -81,6 +82,16 @@ class ProviderBackend:
         except exceptions.UnexpectedModelBehavior as error:
             raise ProviderTrouble("bad_answer", str(error), is_transient=True) from error
         return from_theirs(response, self._name)
+
+    def has_price(self) -> bool:
+        """Whether anybody knows what its answers cost."""
+        probe = theirs.ModelResponse(
+            [],
+            usage=RequestUsage(input_tokens=1, output_tokens=1),
+            model_name=self._model.model_name,
+            provider_name=self._model.system,
+        )
+        return _cost(probe) is not None
 
     async def close(self) -> None:
         """Close the client, where there is one."""
