@@ -1,4 +1,8 @@
 import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from labrunner.records.run import RunStatus
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import acquire
 from labrunner.store.reading import iter_finished, iter_trials, read_run, read_state, read_status
+from labrunner.store.slot import encode_payload, encode_slot
 from labrunner.store.writer import open_writer
 from tests.store.sample import make_rows, make_run, make_status
 
@@ -120,3 +125,22 @@ def test_a_run_record_that_is_none_is_damage(paths: RunPaths, text: bytes) -> No
 def test_a_folder_without_a_run_record_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no run's directory"):
         read_run(RunPaths(tmp_path))
+
+
+@pytest.mark.root
+def test_results_that_wait_are_read_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a folder read-only")
+    paths = make_run(tmp_path / "runs", 6)
+    kept = sqlite3.connect(paths.buffer, isolation_level=None)
+    payload = encode_payload(encode_slot("run-1", make_rows(3)))
+    kept.execute("INSERT INTO completions VALUES (3, 1, 't', 'd', ?)", (payload,))
+    shutil.copytree(paths.root, tmp_path / "copy" / "run-1", ignore=shutil.ignore_patterns("*-shm"))
+    kept.close()
+    subprocess.run(["mount", "--bind", tmp_path / "copy", tmp_path / "copy"], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", tmp_path / "copy"], check=True)
+        found = [rows.schedule_idx for rows in iter_finished(RunPaths(tmp_path / "copy" / "run-1"))]
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path / "copy"], check=True)
+    assert found == [3]

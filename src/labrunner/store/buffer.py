@@ -5,7 +5,9 @@ may be lost in a power cut but not with the process (NORMAL). Losing the buffer 
 committed row. Readers open it read-only.
 """
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Final, cast
 
 from labrunner.errors import StoreError
 from labrunner.store.attempts import AttemptNote, AttemptState
+from labrunner.store.durable import storing
 from labrunner.store.points import reach
 
 VERSION: Final = 1
@@ -257,9 +260,23 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.OperationalError:
         # A folder that can't be written to: nobody else can change it under us either.
-        connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None, check_same_thread=False
-        )
+        return _connect_copy(path)
+    return connection
+
+
+def _connect_copy(path: Path) -> sqlite3.Connection:
+    """Read a database and its log where they can't be opened in place: a copy, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with storing("reading", path), tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        for part in (path, path.with_name(f"{path.name}-wal")):
+            if part.exists():
+                shutil.copyfile(part, copy.with_name(part.name))
+        whole = sqlite3.connect(copy)
+        try:
+            whole.backup(connection)
+        finally:
+            whole.close()
     return connection
 
 
