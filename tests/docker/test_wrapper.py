@@ -239,3 +239,37 @@ async def test_no_signal_ends_the_wrapper_and_none_is_ignored_for_the_agent(
         signal.SIGALRM,
     )
     assert [number.name for number in sent if ignored >> (number - 1) & 1] == []
+
+
+async def test_the_engines_own_process_list_serves_where_the_hosts_can_not(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.sandbox.docker.hostview.list_processes", lambda container, first: None)
+    async with site.maker.open(site.spec()) as sandbox:
+        run = await sandbox.run_agent(None, sh("(sleep 300 &) ; exit 5"))
+        end = await sandbox.run_grader(sh(GRADE, name="grader"))
+    assert run.agent is not None
+    assert (run.agent.exit_status, end.exit_status) == (5, 0)
+    assert run.facts["processes"] in {1, 3}
+
+
+async def test_a_process_that_is_left_is_never_graded_with(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labrunner.sandbox.docker import hostview
+    from labrunner.sandbox.docker.answers import Process
+
+    really = hostview.list_processes
+
+    def with_intruder(container: str, first: int) -> tuple[Process, ...] | None:
+        found = really(container, first)
+        return (
+            None if found is None else (*found, Process(pid=1, parent=first, is_dead=False, command="evil"))
+        )
+
+    monkeypatch.setattr("labrunner.sandbox.docker.hostview.list_processes", with_intruder)
+    monkeypatch.setattr("labrunner.sandbox.docker.agentpart.PROOF_S", 0.2)
+    with pytest.raises(SandboxFailed, match="evil") as failure:
+        async with site.maker.open(site.spec()) as sandbox:
+            await sandbox.run_agent(None, sh(":"))
+    assert failure.value.reason == "barrier_failed"

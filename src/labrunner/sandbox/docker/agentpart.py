@@ -117,9 +117,12 @@ class AgentPart:
         if stage.is_alive and stage.spec.demands.restart:
             await stage.container.ended()
             stage.is_alive = False
-        async with asyncio.TaskGroup() as group:
-            left = group.create_task(self._wait_for_silence(run))
-            changes = group.create_task(self._changes())
+        try:
+            async with asyncio.TaskGroup() as group:
+                left = group.create_task(self._wait_for_silence(run))
+                changes = group.create_task(self._changes())
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures  # either alone says enough
         run, processes = left.result()
         found = changes.result()
         facts: dict[str, int | str | bool] = {"processes": processes}

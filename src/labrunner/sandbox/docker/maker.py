@@ -219,7 +219,7 @@ class DockerMaker:
     def _sandbox(
         self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderPart
     ) -> DockerSandbox:
-        limits = {**enforced(stage.spec.plan, facts), **_image_facts(image)}
+        limits = {**enforced(stage.spec.plan, facts), **_image_facts(image), **_network_facts(stage.spec)}
         return DockerSandbox(stage=stage, grader=grader, calls=DockerCalls(stage=stage), limits=limits)
 
     async def _engine_facts(self) -> EngineFacts:
@@ -267,6 +267,15 @@ def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts) -> Hou
         owner=ours if agent or grader or ours != "0:0" else None,
         has_separate_user=agent,
     )
+
+
+def _network_facts(spec: SandboxSpec) -> dict[str, str]:
+    """The network of each phase, as it is kept."""
+    phases = ("setup", "agent", "grader")
+    return {
+        f"network_{phase}": network.mode
+        for phase, network in zip(phases, spec.demands.networks, strict=False)
+    }
 
 
 def _image_facts(image: ImageFacts) -> dict[str, str]:
