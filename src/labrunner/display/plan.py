@@ -129,7 +129,7 @@ def _describe_program(program: Program) -> list[tuple[str, str]]:
         ("settings", _pairs(program.config.items())),
         ("limits", _pairs(program.limits.items())),
         ("solvers", ", ".join(step["name"] for step in program.steps)),
-        ("scorers", ", ".join(f"{name} ({metrics})" for name, metrics in scorers)),
+        ("scorers", ", ".join(scorers)),
     ]
 
 
