@@ -32,12 +32,11 @@ sandbox: {{kind: docker, image: "{image}", memory_mb: 64, cpus: 1}}
 max_concurrency: {concurrency}
 min_free_disk_gb: 0
 fail_on_error: false
-breaker: {{after: {breaker}}}
 """
 
 
 async def run_through_outages(
-    folder: Path, *, trials: int, concurrency: int, kills: int, breaker: int = 5
+    folder: Path, *, trials: int, concurrency: int, kills: int
 ) -> list[dict[str, object]]:
     """Run with an engine that is killed whenever another part of the trials is done; the trials' rows."""
     daemon = Daemon(live_restore=False)
@@ -45,9 +44,7 @@ async def run_through_outages(
         await daemon.start()
         engine = Engine(daemon.url)
         image = await ensure(engine, ASH)
-        (folder / "experiment.yaml").write_text(
-            EXPERIMENT.format(image=image, concurrency=concurrency, breaker=breaker)
-        )
+        (folder / "experiment.yaml").write_text(EXPERIMENT.format(image=image, concurrency=concurrency))
         tasks = "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(trials))
         (folder / "tasks.jsonl").write_text(tasks)
         env = {**os.environ, "DOCKER_HOST": daemon.url}
@@ -74,19 +71,22 @@ async def wait_for_rows(rows: Path, wanted: int, run: "subprocess.Popen[bytes]")
         await asyncio.sleep(0.05)
 
 
-def check(rows: list[dict[str, object]], trials: int) -> None:
+def check(rows: list[dict[str, object]], *, trials: int, in_flight: int) -> None:
+    """Only what was in flight at a kill may have failed: whoever comes later waits for the engine."""
     ends = Counter((row["outcome"], row["verdict"], row["cause"]) for row in rows)
     assert sum(ends.values()) == trials
     assert set(ends) <= {("graded", "pass", None), ("failed", None, "sandbox")}, ends
-    assert ends["graded", "pass", None] >= trials // 2, ends
+    assert ends["failed", None, "sandbox"] <= in_flight, ends
 
 
 @pytest.mark.timeout(240)
 async def test_an_engine_killed_in_the_middle_of_a_run(tmp_path: Path) -> None:
-    check(await run_through_outages(tmp_path, trials=16, concurrency=4, kills=1, breaker=100), 16)
+    rows = await run_through_outages(tmp_path, trials=16, concurrency=4, kills=1)
+    check(rows, trials=16, in_flight=4)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 async def test_two_hundred_trials_through_two_outages(tmp_path: Path) -> None:
-    check(await run_through_outages(tmp_path, trials=200, concurrency=16, kills=2), 200)
+    rows = await run_through_outages(tmp_path, trials=200, concurrency=16, kills=2)
+    check(rows, trials=200, in_flight=2 * 16)

@@ -17,12 +17,11 @@ from labrunner.sandbox.docker.attachment import Attachment
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.notes import Note, read_note
+from labrunner.sandbox.docker.patience import PAUSE_S, outlast
 
 LOOK_EVERY_S: Final = 1.0
 """Hints come at once; this is for the ones that got lost."""
 ASK_EVERY_S: Final = 30.0
-ENGINE_PATIENCE_S: Final = 120.0
-ENGINE_PAUSE_S: Final = 0.25
 FLOOD_S: Final = 0.002
 """A pause after each hint: whoever floods us with them waits, we do not."""
 
@@ -41,6 +40,10 @@ class Container:
         self.said = ""
 
     async def start(self) -> None:
+        """Start it, with patience: before it is told anything, it may be started twice."""
+        await outlast(self._start, told=self._engine_is_away)
+
+    async def _start(self) -> None:
         """Start it. Its streams are ours before it runs, so that nothing is missed."""
         await self.detach()
         self._attachment = await self.engine.attach(self.id)
@@ -93,20 +96,16 @@ class Container:
 
     async def look(self) -> ContainerState:
         """Ask the engine how it is, with patience."""
-        deadline = time.monotonic() + ENGINE_PATIENCE_S
-        while True:
-            try:
-                return await self.engine.look(self.id)
-            except EngineRefused as refusal:
-                if not refusal.is_not_found:
-                    raise
-                problem = "the container is gone: somebody else has removed it"
-                raise SandboxFailed("container_gone", problem) from refusal
-            except EngineGone:
-                self.engine_was_away = True
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(ENGINE_PAUSE_S)
+        try:
+            return await outlast(lambda: self.engine.look(self.id), told=self._engine_is_away)
+        except EngineRefused as refusal:
+            if not refusal.is_not_found:
+                raise
+            problem = "the container is gone: somebody else has removed it"
+            raise SandboxFailed("container_gone", problem) from refusal
+
+    def _engine_is_away(self) -> None:
+        self.engine_was_away = True
 
     async def _attach_again(self) -> None:
         """Take hold of the streams of a container that seems to live: it may be just ending."""
@@ -115,8 +114,8 @@ class Container:
         try:
             self._attachment = await self.engine.attach(self.id)
         except EngineGone:
-            self.engine_was_away = True
-            await asyncio.sleep(ENGINE_PAUSE_S)
+            self._engine_is_away()
+            await asyncio.sleep(PAUSE_S)
         except EngineRefused:
             await asyncio.sleep(FLOOD_S)
 

@@ -67,9 +67,14 @@ class Engine:
         return Usage.of(await self._get("system/df", "asking what it stores", timeout_s=SLOW_CALL_S))
 
     async def create(self, config: Json, name: str) -> str:
-        """Make a container; it does not run yet."""
+        """Make a container, which does not run yet; one of this name is the one that we mean."""
         path = f"containers/create?name={quote(name)}"
-        answer: Json = await self._post(path, f"creating container {name}", config)
+        try:
+            answer: Json = await self._post(path, f"creating container {name}", config)
+        except EngineRefused as refusal:
+            if refusal.status != 409:
+                raise
+            answer = await self._get(f"containers/{quote(name)}/json", f"looking for container {name}")
         return str(answer["Id"])
 
     async def start(self, container: str) -> None:

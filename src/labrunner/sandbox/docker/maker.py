@@ -26,6 +26,7 @@ from labrunner.sandbox.docker.graderpart import GraderPart
 from labrunner.sandbox.docker.images import Images
 from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import PROBE, Role, Tag, is_orphan
+from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.preflight import (
     check_demands,
     check_engine,
@@ -203,7 +204,7 @@ class DockerMaker:
             guest = Guest(
                 image=image, engine=facts, expiry_s=expiry_s, labels=tag.labels(), is_networked=networked
             )
-            id_ = await self.engine.create(configure(spec, guest), tag.name())
+            id_ = await outlast(lambda: self.engine.create(configure(spec, guest), tag.name()))
             return Container(self.engine, id_, spec.folders.ctl, nonce)
 
         return Stage(
