@@ -14,7 +14,6 @@ import termios
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -24,21 +23,19 @@ from labrunner.sandbox.bwrap import works_here as works_here
 from labrunner.sandbox.cgroup import control_groups
 from labrunner.sandbox.door import (
     NO_DEMANDS,
-    AgentRun,
     AttemptFolders,
     Check,
     Demands,
     GuestPaths,
     Phase,
-    PhaseEnd,
     Sandbox,
     SandboxSpec,
 )
-from labrunner.sandbox.exec import ExecCall, ExecEnd, ProcessCalls
+from labrunner.sandbox.launched import LaunchedSandbox
 from labrunner.sandbox.limits import CONTROLLER_OF, Enforcement, check_limits, enforce
-from labrunner.sandbox.mortal import Mortal, Unfetchable
+from labrunner.sandbox.mortal import Mortal
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP, guest_paths
-from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_room, run_in_order
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch
 from labrunner.sandbox.seccomp import make_filter
 from labrunner.sandbox.view import UID, guest_python, host_view, network_mounts
 
@@ -142,11 +139,10 @@ def open_files(files: tuple[int, ...]) -> Iterator[list[int]]:
             os.close(fd)
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
-class BubblewrapSandbox(Unfetchable):
+@dataclass(frozen=True, kw_only=True)
+class BubblewrapSandbox(LaunchedSandbox):
     """One attempt's namespaces, one after another."""
 
-    spec: SandboxSpec
     bwrap: Bwrap
     runner: PhaseRunner
     common: tuple[str, ...]
@@ -154,34 +150,8 @@ class BubblewrapSandbox(Unfetchable):
     limits: Mapping[str, float | int | str | bool | None]
     barrier: str = "pid_namespace"
 
-    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
-        """Run setup and agent, each in a namespace whose end is proven."""
-        return await run_in_order(self._run, setup, agent)
-
-    async def run_grader(self, grader: Phase) -> PhaseEnd:
-        """Run the grader over the same workspace, with its files bound."""
-        return (await self._run(grader)).end
-
-    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
-        """Run the setup, and take calls from now on."""
-        return await self._calls.begin(setup, agent)
-
-    async def exec(self, call: ExecCall) -> ExecEnd:
-        """Carry out a call in namespaces of its own."""
-        return await self._calls.exec(call)
-
-    async def end_all(self) -> AgentRun:
-        """Nothing is left of a call that has ended."""
-        return await self._calls.end_all()
-
-    @cached_property
-    def _calls(self) -> ProcessCalls:
-        return ProcessCalls(self.spec.folders, self._launch)
-
-    async def _run(self, phase: Phase) -> Finished:
-        return await self._launch(phase, await make_room(self.spec.folders, phase.name))
-
-    async def _launch(self, phase: Phase, scratch: Scratch) -> Finished:
+    async def launch(self, phase: Phase, scratch: Scratch) -> Finished:
+        """Carry out one phase in namespaces of its own."""
         refuse(phase)
         args = "\0".join((*self.common, *phase_args(self.spec, phase, scratch), "")).encode(
             errors="surrogateescape"

@@ -7,7 +7,6 @@ phase started and signals nothing else. There is no mount namespace: paths insid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -15,21 +14,19 @@ from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.cgroup import control_groups
 from labrunner.sandbox.door import (
     NO_DEMANDS,
-    AgentRun,
     AttemptFolders,
     Check,
     Demands,
     GuestPaths,
     Phase,
-    PhaseEnd,
     Sandbox,
     SandboxSpec,
 )
-from labrunner.sandbox.exec import ExecCall, ExecEnd, ProcessCalls
+from labrunner.sandbox.launched import LaunchedSandbox
 from labrunner.sandbox.limits import CONTROLLER_OF, MIB, Enforcement, check_limits, enforce
-from labrunner.sandbox.mortal import Mortal, Unfetchable
+from labrunner.sandbox.mortal import Mortal
 from labrunner.sandbox.paths import host_paths
-from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch, make_room, run_in_order
+from labrunner.sandbox.phase import Command, Finished, PhaseRunner, Scratch
 
 KEEPER_PROCESSES = 1
 SMALLEST_DATA_LIMIT_MB = 64
@@ -52,43 +49,16 @@ def enforcement(plan: SandboxPlan) -> Enforcement:
     )
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
-class ProcessSandbox(Unfetchable):
+@dataclass(frozen=True, kw_only=True)
+class ProcessSandbox(LaunchedSandbox):
     """One attempt's processes."""
 
-    spec: SandboxSpec
     runner: PhaseRunner
     limits: Mapping[str, float | int | str | bool | None]
     barrier: str = "process_tree"
 
-    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
-        """Run setup and agent; each one's end is proven by its keeper."""
-        return await run_in_order(self._run, setup, agent)
-
-    async def run_grader(self, grader: Phase) -> PhaseEnd:
-        """Run the grader."""
-        return (await self._run(grader)).end
-
-    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
-        """Run the setup, and take calls from now on."""
-        return await self._calls.begin(setup, agent)
-
-    async def exec(self, call: ExecCall) -> ExecEnd:
-        """Carry out a call as a session of its own."""
-        return await self._calls.exec(call)
-
-    async def end_all(self) -> AgentRun:
-        """Nothing is left of a call that has ended."""
-        return await self._calls.end_all()
-
-    @cached_property
-    def _calls(self) -> ProcessCalls:
-        return ProcessCalls(self.spec.folders, self._launch)
-
-    async def _run(self, phase: Phase) -> Finished:
-        return await self._launch(phase, await make_room(self.spec.folders, phase.name))
-
-    async def _launch(self, phase: Phase, scratch: Scratch) -> Finished:
+    async def launch(self, phase: Phase, scratch: Scratch) -> Finished:
+        """Carry out one phase as a session of its own."""
         if phase.user is not None:
             raise SandboxFailed(
                 "user", "the process sandbox can't start commands as another user; drop `user`"
