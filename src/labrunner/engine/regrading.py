@@ -1,8 +1,9 @@
 """Grading kept workspaces again: a new run in which no agent runs.
 
 Rules: the source is only read; each trial's workspace is copied before a grader sees it. A trial whose
-workspace was not kept can't be graded again: it is missing data, with its reason, never a zero. With
-`times` above one each trial is graded that often, as replications, to see whose verdicts differ.
+workspace was not kept, or whose agent did not come to its end, can't be graded again: it is missing data,
+with its reason, never a zero. An agent that ended its own sandbox has failed whatever a grader would say.
+With `times` above one each trial is graded that often, as replications, to see whose verdicts differ.
 """
 
 import asyncio
@@ -33,18 +34,31 @@ from labrunner.experiment.folders import digest_folder
 from labrunner.experiment.model import Experiment, Folder, Task
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.cause import Cause
-from labrunner.records.completion import AttemptTiming, Completion, Failed, PhaseFact
+from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, PhaseFact
 from labrunner.records.ids import make_run_id, make_trial_id
 from labrunner.records.rows import TrialRow
 from labrunner.sandbox.door import Check, PhaseEnd, Survivor
+from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials, read_state
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.attempt import stamp
+from labrunner.trial.classification import fail_ungraded
+from labrunner.trial.phases import merged_plan
 from labrunner.trial.preparation import set_aside
 
 COPIED = ("in", "workspace", "out", "state")
+NOT_KEPT = Failed(
+    cause=Cause.SETUP,
+    reason="workspace_not_kept",
+    message="its workspace was not kept (keep.workspace), so it can't be graded again",
+)
+NOT_ENDED = Failed(
+    cause=Cause.SETUP,
+    reason="agent_not_ended",
+    message="its agent did not come to its end, so there is nothing to grade",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +92,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
             str(paths.root),
             "solvers or scorers of this run are Python, and judge more than a workspace; try: lab retry",
         )
+    _refuse_workdirs(old)
     experiment = rework(old, regrading)
     checks = await preflight(experiment, options)
     if options.on_checks is not None:
@@ -118,6 +133,19 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
 def _with_grader(task: Task, folder: Folder) -> Task:
     new = replace(task, grader=replace(task.grader, dir=folder))
     return replace(new, digest=digest_task(new))
+
+
+def _refuse_workdirs(experiment: Experiment) -> None:
+    """Refuse where agents worked in a folder of their image: it went with their containers."""
+    for task in experiment.tasks:
+        for variant in experiment.variants:
+            workdir = merged_plan(task, variant).workdir
+            if workdir is not None and not is_of_attempt(workdir):
+                raise InputError(
+                    f"task {task.id}",
+                    f"its agents worked in {workdir} of their image, and only {AGENTLAB}/workspace was kept; "
+                    "run it again with: lab retry",
+                )
 
 
 def _is_kept(paths: RunPaths, row: TrialRow) -> bool:
@@ -189,9 +217,13 @@ class RegradeExecutor:
         row = self._source.find(assignment)
         if row is None:
             self.not_kept += 1
-            return _not_kept(assignment)
+            return _complete(assignment, NOT_KEPT)
+        agent = row.attempts[-1].agent
+        if agent is None:
+            return _complete(assignment, NOT_ENDED)
         await asyncio.to_thread(self._copy, row, assignment)
-        agent = row.attempts[-1].agent or PhaseFact()
+        if row.ended_by == "wrapper_killed":
+            return _complete(assignment, fail_ungraded("wrapper_killed"), agent)
         stand_in = Survivor(
             token=assignment.token,
             trial_id=assignment.trial_id,
@@ -234,21 +266,22 @@ class RegradeExecutor:
             (target / name).mkdir(parents=True, exist_ok=True)
 
 
-def _not_kept(assignment: Assignment) -> Completion:
+def _complete(assignment: Assignment, end: AttemptEnd, agent: PhaseFact | None = None) -> Completion:
+    """The completion of an attempt that needs no sandbox."""
     now = stamp(datetime.now(UTC))
-    message = "its workspace was not kept (keep.workspace), so it can't be graded again"
     return Completion(
         token=assignment.token,
         schedule_idx=assignment.slot.schedule_idx,
         trial_id=assignment.trial_id,
         attempt=assignment.attempt,
-        end=Failed(cause=Cause.SETUP, reason="workspace_not_kept", message=message),
+        end=end,
+        agent=agent,
         timing=AttemptTiming(
             attempt=assignment.attempt,
             started_at=now,
             ended_at=now,
             host="",
             sandbox="none",
-            message=message,
+            message=end.message if isinstance(end, Failed) else None,
         ),
     )

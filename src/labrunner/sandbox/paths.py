@@ -1,7 +1,7 @@
 """Where an attempt's folders lie, as the processes inside see them."""
 
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from labrunner.sandbox.door import AttemptFolders, GuestPaths
 
@@ -21,6 +21,11 @@ def guest_paths(python: str) -> GuestPaths:
         grader=f"{AGENTLAB}/grader",
         python=python,
     )
+
+
+def is_of_attempt(path: str) -> bool:
+    """Whether a path inside lies in the attempt's own folders, which outlive its sandbox."""
+    return PurePosixPath(path).is_relative_to(AGENTLAB)
 
 
 def host_paths(folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:

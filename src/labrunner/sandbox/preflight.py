@@ -7,7 +7,7 @@ from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import Network, SandboxKind, SandboxPlan
 from labrunner.sandbox.bwrap import Bwrap, explain, look_at_host
 from labrunner.sandbox.door import AttemptFolders, Check, Demands, Phase, SandboxMaker, SandboxSpec
-from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.paths import is_of_attempt
 
 PROBE = Phase(
     name="agent",
@@ -84,7 +84,7 @@ def check_fields(plan: SandboxPlan, kind: SandboxKind, demands: Demands) -> tupl
 def _demanded(demands: Demands, kind: SandboxKind) -> dict[str, bool]:
     """Each phase in bubblewrap has processes and a read-only system of its own: strict and fresh already."""
     is_bare = kind == "process"
-    inside = [path for path in demands.collect if path.startswith("/") and not path.startswith(AGENTLAB)]
+    inside = [path for path in demands.collect if path.startswith("/") and not is_of_attempt(path)]
     return {
         "user": demands.agent_user is not None or demands.grader_user is not None,
         "trust: strict": demands.restart and is_bare,

@@ -81,13 +81,18 @@ def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Fa
         )
     if not _is_ungradable(agent) and (agent.succeeded or grade_on_agent_failure):
         return None
+    return fail_ungraded(agent.ended_by, *_result_flags(agent))
+
+
+def fail_ungraded(ended_by: EndedBy | None, *flags: str) -> Graded:
+    """A failure that no grader is asked about."""
     return Graded(
         verdict="fail",
         primary_metric_name="pass",
         primary_metric_value=0.0,
         evaluator=Evaluator(name="labrunner"),
-        ended_by=agent.ended_by,
-        flags=("not_graded", *_result_flags(agent)),
+        ended_by=ended_by,
+        flags=("not_graded", *flags),
     )
 
 

@@ -34,6 +34,7 @@ from labrunner.sandbox.docker.preflight import (
     try_container,
     unreachable,
 )
+from labrunner.sandbox.docker.record import BarrierRecord
 from labrunner.sandbox.docker.removal import Removals
 from labrunner.sandbox.docker.sandbox import DockerSandbox
 from labrunner.sandbox.docker.stage import Stage
@@ -41,10 +42,12 @@ from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
 from labrunner.sandbox.docker.text import House
 from labrunner.sandbox.door import (
     NO_DEMANDS,
+    AgentRun,
     AttemptFolders,
     Check,
     Demands,
     GuestPaths,
+    PhaseEnd,
     Sandbox,
     SandboxSpec,
     Survivor,
@@ -100,16 +103,20 @@ class DockerMaker:
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """Make a container; it is started by its first phase."""
-        facts, image = await self._engine_facts(), await self._images.take(spec.plan)
-        await asyncio.to_thread(furnish, spec)
-        stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
-        async with self._held(spec, stage):
-            await stage.furnish("attempt")
-            sandbox = self._sandbox(stage, image, facts, GraderPart(stage=stage))
+        async with self._made(spec, "attempt") as sandbox:
             try:
                 yield sandbox
             finally:
                 await sandbox.calls.close()
+
+    @asynccontextmanager
+    async def _made(self, spec: SandboxSpec, role: Role) -> AsyncIterator[DockerSandbox]:
+        facts, image = await self._engine_facts(), await self._images.take(spec.plan)
+        await asyncio.to_thread(furnish, spec)
+        stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
+        async with self._held(spec, stage):
+            await stage.furnish(role)
+            yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
 
     async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
         """Find containers of this very run."""
@@ -118,6 +125,10 @@ class DockerMaker:
     @asynccontextmanager
     async def adopt(self, spec: SandboxSpec, survivor: Survivor) -> AsyncIterator[Sandbox]:
         """Take over a container; how far it is, is looked up again: it has gone on meanwhile."""
+        if survivor.ended is not None:
+            async with self._stand_again(spec, survivor.ended) as sandbox:
+                yield sandbox
+            return
         left = await self._find(spec, survivor)
         facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
         stage = self._stage(spec, image, facts, left.tag.expiry_s)
@@ -128,6 +139,14 @@ class DockerMaker:
                 await stage.end()  # started again, and perhaps told only half of its plan
             grader = GraderPart(stage=stage, tries=tries, is_under_way=tries > 0)
             yield self._sandbox(stage, image, facts, grader)
+
+    @asynccontextmanager
+    async def _stand_again(self, spec: SandboxSpec, ended: PhaseEnd) -> AsyncIterator[Sandbox]:
+        """Stand at a barrier with a pristine container: of its agent's, only the folders are left."""
+        async with self._made(spec, "grader") as sandbox:
+            stage = sandbox.stage
+            stage.record, stage.is_renewed = BarrierRecord(run=AgentRun(setup=None, agent=ended)), True
+            yield sandbox
 
     async def _find(self, spec: SandboxSpec, survivor: Survivor) -> Left:
         if spec.mark is not None:

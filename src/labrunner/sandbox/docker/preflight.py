@@ -25,7 +25,7 @@ from labrunner.sandbox.door import (
     SandboxMaker,
     SandboxSpec,
 )
-from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 
 PROBE_S: Final = 20.0
 LATE: Final = "late"
@@ -55,7 +55,7 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     if any(network.mode == "allow" for network in demands.networks):
         told = "lists of allowed hosts can't be kept yet: write none or full"
         yield Check(name="network", passed=False, message=told)
-    if demands.fresh_grader and plan.workdir is not None and not plan.workdir.startswith(AGENTLAB):
+    if demands.fresh_grader and plan.workdir is not None and not is_of_attempt(plan.workdir):
         told = f"what an agent leaves in {plan.workdir} of its image is not there in a fresh container"
         yield Check(name="grader.where", passed=False, message=f"{told}: write same, or leave out workdir")
     for path in demands.collect:

@@ -26,7 +26,7 @@ class DockerSandbox:
     def barrier(self) -> str:
         """How the barrier is held."""
         demands = self.stage.spec.demands
-        if demands.fresh_grader:
+        if demands.fresh_grader or self.stage.is_renewed:
             return "fresh_container"
         if demands.restart:
             return "restarted"
