@@ -148,6 +148,32 @@ async def test_work_that_does_not_end_when_cancelled_is_abandoned(lanes: Watched
     release.set()
 
 
+async def test_what_waited_in_a_blocked_lane_is_ended_when_the_lane_comes_back(lanes: Watched) -> None:
+    release, begun, ended = threading.Event(), threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.set()
+
+    async def block() -> None:
+        begun.set()
+        release.wait(30)
+
+    waiting = asyncio.ensure_future(lanes.run("w", wait))
+    blocking = asyncio.ensure_future(lanes.run("b", block))
+    await asyncio.to_thread(begun.wait)
+    for task in (waiting, blocking):
+        task.cancel()
+        with pytest.raises(Abandoned):
+            await task
+    lanes.close()
+    release.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+
+
 async def test_work_that_ends_itself_is_told_from_work_that_is_cancelled(lanes: Watched) -> None:
     async def quit() -> None:
         raise SystemExit(1)

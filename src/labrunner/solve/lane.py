@@ -97,6 +97,15 @@ class Lane:
         if not self.is_stuck:
             self._thread.join(timeout=GIVE_UP_S)
 
+    async def _end_all(self) -> None:
+        """End what was abandoned and can be ended by now: nobody hears of it any more."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            if not task.cancelling():  # a second time would cut its clean-up short
+                task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=GIVE_UP_S)
+
     def _answer(self) -> None:
         self.answered_at = time.monotonic()
 
@@ -104,6 +113,7 @@ class Lane:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
+            self.loop.run_until_complete(self._end_all())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:
             # Here, not in `close`: a lane that was stuck ends by itself, long after.

@@ -7,6 +7,7 @@ come and go, most letters find their loop called already.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -27,7 +28,8 @@ class Mailbox:
         self._letters.append((act, args))
         if not self._is_called:
             self._is_called = True
-            self.loop.call_soon_threadsafe(self._open)
+            with suppress(RuntimeError):  # the loop is closed: whoever waited there is gone
+                self.loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
         # Before the first letter is taken: one that comes while we read either is read, or calls again.
