@@ -1,19 +1,22 @@
+import shlex
 from pathlib import Path
 
 import pytest
 
-from labrunner.cli.init import BUILT
+from labrunner.cli.init import NEXT
 from tests.cli.calling import lab
 
 
 @pytest.mark.bwrap
-@pytest.mark.parametrize("template", BUILT)
+@pytest.mark.parametrize("template", NEXT)
 def test_what_init_writes_runs_as_it_is(tmp_path: Path, template: str) -> None:
     written = lab("init", "fresh", "--template", template, cwd=tmp_path)
-    run = lab("run", cwd=tmp_path / "fresh")
-
     assert written.code == 0, written.err
-    assert "kind: bubblewrap" in (tmp_path / "fresh" / "experiment.yaml").read_text()
+    assert f"next: cd fresh && {NEXT[template]}" in written.out
+    run = lab(*shlex.split(NEXT[template])[1:], cwd=tmp_path / "fresh")
+
+    shown = lab("plan", *shlex.split(NEXT[template])[2:], "--json", cwd=tmp_path / "fresh")
+    assert '"kind":"bubblewrap"' in shown.out.replace(" ", "")
     assert run.code == 0, run.err
     totals = lab("show", "last", "--json", cwd=tmp_path / "fresh").json()["summary"]["totals"]
     assert totals["error"] == 0

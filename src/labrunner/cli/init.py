@@ -15,14 +15,23 @@ from labrunner.sandbox.bwrap import works_here
 
 app = make_app()
 
-BUILT: Final = ("minimal", "ab")
+NEXT: Final = {
+    "minimal": "lab run",
+    "ab": "lab run",
+    "python": "lab run files.py --model mock/answers.json",
+}
+"""The templates, and what runs each as it is."""
 COMING: Final = {
     "docker": "experiments in containers are not built yet",
-    "python": "tasks written in Python are not built yet",
 }
 
 _Dir = Annotated[Path, typer.Argument(metavar="[DIR]", help="where to write it")]
-_Template = Annotated[str, typer.Option(help="minimal: one agent; ab: two versions compared")]
+_Template = Annotated[
+    str,
+    typer.Option(
+        help="minimal: one agent; ab: two versions compared; python: a task written in Python, and a model"
+    ),
+]
 
 
 @app.command(help="Write a small runnable experiment with the sandbox that works here.")
@@ -45,14 +54,14 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
             f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation"
         )
     where = "" if directory == Path() else f"cd {directory} && "
-    typer.echo(f"next: {where}lab run")
+    typer.echo(f"next: {where}{NEXT[template]}")
 
 
 def _template(name: str) -> Traversable:
     if name in COMING:
-        raise InputError("--template", f"{name}: {COMING[name]}; there are: {', '.join(BUILT)}")
-    if name not in BUILT:
-        raise InputError("--template", f"there is no template {name!r}; there are: {', '.join(BUILT)}")
+        raise InputError("--template", f"{name}: {COMING[name]}; there are: {', '.join(NEXT)}")
+    if name not in NEXT:
+        raise InputError("--template", f"there is no template {name!r}; there are: {', '.join(NEXT)}")
     return resources.files("labrunner.cli") / "templates" / name
 
 
