@@ -138,7 +138,7 @@ def test_a_run_on_a_full_disk_stops_and_goes_on_once_there_is_room(small_disk: P
 
     for stopped in (full, still_full):
         assert stopped.code == 3, stopped.err
-        assert any(word in stopped.err for word in WORDS)
+        assert any(word in stopped.err for word in WORDS), stopped.err
         assert str(small_disk) in stopped.err
         assert "Traceback" not in stopped.err
     assert going_on.code == 0, going_on.err

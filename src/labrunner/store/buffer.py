@@ -5,6 +5,8 @@ may be lost in a power cut but not with the process (NORMAL). Losing the buffer 
 committed row. Readers open it read-only.
 """
 
+import errno
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -16,7 +18,7 @@ from typing import Final, cast
 
 from labrunner.errors import StoreError
 from labrunner.store.attempts import AttemptNote, AttemptState
-from labrunner.store.durable import storing
+from labrunner.store.durable import say, storing
 from labrunner.store.points import reach
 
 VERSION: Final = 1
@@ -47,6 +49,9 @@ CREATE TABLE events (
 PRAGMA user_version = {VERSION};
 """
 _BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_UNWRITTEN: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+"""What SQLite also says when a file beside the database can't grow or be made."""
+_LEAST_ROOM: Final = 64 * 1024
 
 
 class BrokenBuffer(Exception):
@@ -187,7 +192,7 @@ def open_buffer(path: Path) -> Buffer:
     except sqlite3.Error as error:
         if _is_broken(error):
             raise BrokenBuffer(str(error)) from error
-        raise StoreError(f"opening {path}: {error}") from error
+        raise StoreError(f"opening {path}: {_say(path, error)}") from error
     if version == VERSION and damage == "ok":
         return Buffer(path, connection)
     connection.close()
@@ -318,4 +323,20 @@ def _storing(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"using {path}: {error}") from error
+        raise StoreError(f"using {path}: {_say(path, error)}") from error
+
+
+def _say(path: Path, error: sqlite3.Error) -> str:
+    """Tell SQLite's error in the words of other files; it keeps the system's own number to itself."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL or (code in _UNWRITTEN and _has_no_room(path.parent)):
+        return say(OSError(errno.ENOSPC, ""))
+    return say(OSError(errno.EIO, "")) if code == sqlite3.SQLITE_IOERR else str(error)
+
+
+def _has_no_room(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0)
