@@ -6,15 +6,22 @@ Every option of a run is a keyword. Each function returns logs, also when a run 
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
 from labrunner.engine.draining import drain
-from labrunner.engine.retrying import Retry, carry_out_retry, merge_overrides, plan_retry
+from labrunner.engine.retrying import (
+    Retry,
+    carry_out_retry,
+    find_readable,
+    merge_overrides,
+    plan_retry,
+    plan_reuse_of,
+)
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import Live, RunEnd, Watch
 from labrunner.engine.sets import SetOptions, run_set
@@ -23,7 +30,15 @@ from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.log import EvalLog, EvalLogInfo, find_log
-from labrunner.solve.config import GenerateConfig
+from labrunner.options import (
+    EvalOptions,
+    EvalSetOptions,
+    NewEvalOptions,
+    check_options,
+    is_kept,
+    listed,
+    make_overrides,
+)
 from labrunner.solve.loading import load_tasks, make_task
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.modelname import parse_model_name
@@ -39,79 +54,24 @@ Models: TypeAlias = "str | Model | Sequence[str | Model] | None"
 Logs: TypeAlias = "str | Path | EvalLog | EvalLogInfo | Sequence[str | Path | EvalLog | EvalLogInfo]"
 
 
-class EvalSetOptions(TypedDict, total=False):
-    """Options of a run. What is left out is the task's own, or the default."""
-
-    task_args: Mapping[str, Any]
-    """Arguments of `@task` functions."""
-    model_base_url: str
-    sandbox: str
-    epochs: int
-    limit: int
-    """Only the first so many samples."""
-    sample_id: str | int | Sequence[str | int]
-    """Only these samples; patterns as in a shell."""
-    fail_on_error: bool | float
-    continue_on_fail: bool
-    retry_on_error: int
-    max_concurrency: int
-    max_samples: int
-    """The same as `max_concurrency`, as people know it."""
-    max_connections: int
-    max_retries: int
-    timeout: float
-    time_limit: float
-    working_limit: float
-    message_limit: int
-    token_limit: int
-    cost_limit: float
-    temperature: float
-    max_tokens: int
-    top_p: float
-    top_k: int
-    seed: int
-    stop_seqs: Sequence[str]
-    frequency_penalty: float
-    presence_penalty: float
-    parallel_tool_calls: bool
-    system_message: str
-    keep_workspace: str
-    run_id: str
-    grace: float
-    env_file: str | Path
-    display: bool
-    """Show progress on standard error; by default when that is a terminal."""
-
-
-class EvalOptions(EvalSetOptions, total=False):
-    """Options of a run, with where it is kept."""
-
-    log_dir: str | Path
-
-
-_LIMITS: Final = {
-    "time_limit": "time_s",
-    "working_limit": "working_s",
-    "message_limit": "messages",
-    "token_limit": "tokens",
-    "cost_limit": "cost_usd",
-}
-_SETTINGS: Final = frozenset(each.name for each in fields(GenerateConfig))
-_POLICY: Final = frozenset({"max_connections", "max_retries", "timeout"})
-
-
-def eval(tasks: Tasks, model: Models = None, **options: Unpack[EvalOptions]) -> list[EvalLog]:
+def eval(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
     """Run tasks: a file, an `@task` function, a `Task`, or a list of these. One log per task and model."""
     return _run(eval_async(tasks, model, **options))
 
 
-async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[EvalOptions]) -> list[EvalLog]:
+async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
     """The same in a loop that runs already."""
+    reuse = options.pop("reuse", None)
     call = _Call.of(options)
     known = PythonTasks()
     logs: list[EvalLog] = []
     for experiment in _resolve(known, tasks, model, call):
-        end = await run_experiment(experiment, call.options(known, experiment), call.watch)
+        settings = call.options(known, experiment)
+        if reuse is None:
+            end = await run_experiment(experiment, settings, call.watch)
+        else:
+            planned = plan_reuse_of(experiment, find_readable(Path(reuse)))
+            end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         logs.append(_log(known, experiment, end))
         if end.exit_code is ExitCode.INTERRUPTED:
             break
@@ -132,7 +92,7 @@ async def eval_retry_async(
     call = _Call.of(options, _as_model(model))
     known = PythonTasks(call.model)
     found: list[EvalLog] = []
-    for log in _listed(logs):
+    for log in listed(logs):
         paths = find_log(log)
         runs = replace(call, runs_dir=call.runs_dir if "log_dir" in options else paths.root.parent)
         await drain(paths, runs.options(known, None))
@@ -181,17 +141,15 @@ class _Call:
     grace_s: float
     env_file: Path | None
     is_shown: bool
+    keep_sandbox: bool
     model: Model | None
 
     @classmethod
     def of(cls, options: EvalOptions, model: Model | None = None) -> "_Call":
         from labrunner.cli.options import DEFAULT_RUNS, default_grace_s
 
-        known = EvalOptions.__annotations__
-        for name in options:
-            if name not in known:
-                raise InputError(name, f"is no option of a run; there are: {', '.join(sorted(known))}")
-        overrides = _overrides(options)
+        check_options(options)
+        overrides = make_overrides(options)
         if model is not None:
             overrides = replace(overrides, model=model.name, model_base_url=model.base_url)
         return cls(
@@ -201,6 +159,7 @@ class _Call:
             grace_s=options.get("grace", default_grace_s()),
             env_file=Path(options["env_file"]) if "env_file" in options else None,
             is_shown=options.get("display", sys.stderr.isatty()),
+            keep_sandbox=is_kept(options.get("keep_sandbox")),
             model=model,
         )
 
@@ -219,6 +178,7 @@ class _Call:
             grace_s=self.grace_s,
             env_file=self.env_file,
             overrides=msgspec.to_builtins(overrides),
+            keep_sandbox=self.keep_sandbox,
             on_checks=tell_checks if self.is_shown else None,
             executor=known.executor,
             reread=known.reread,
@@ -237,35 +197,9 @@ class _Call:
             tell_plan(planned)
 
 
-def _overrides(options: EvalOptions) -> Overrides:
-    given: Mapping[str, Any] = options
-    return Overrides(
-        sandbox=given.get("sandbox"),
-        max_concurrency=given.get("max_concurrency", given.get("max_samples")),
-        replications=given.get("epochs"),
-        limit=given.get("limit"),
-        task_ids=tuple(str(each) for each in _listed(given.get("sample_id", ()))),
-        fail_on_error=given.get("fail_on_error"),
-        continue_on_fail=given.get("continue_on_fail"),
-        retry_on_error=given.get("retry_on_error"),
-        keep_workspace=given.get("keep_workspace"),
-        model_base_url=given.get("model_base_url"),
-        task_arguments=dict(given.get("task_args", {})),
-        generate={
-            name: list(value) if name == "stop_seqs" else value
-            for name, value in given.items()
-            if name in _SETTINGS - _POLICY
-        },
-        limits={_LIMITS[name]: value for name, value in given.items() if name in _LIMITS},
-        max_connections=given.get("max_connections"),
-        max_retries=given.get("max_retries"),
-        request_timeout_s=given.get("timeout"),
-    )
-
-
 def _resolve(known: PythonTasks, tasks: Tasks, models: Models, call: _Call) -> list[Experiment]:
     """Resolve everything before anything is run."""
-    asked = _listed(models) if models is not None else [None]
+    asked = listed(models) if models is not None else [None]
     experiments = [each for model in asked for each in _resolve_for(known, tasks, model, call.overrides)]
     if call.run_id is not None and len(experiments) > 1:
         raise InputError("run_id", f"names one run, but there are {len(experiments)} to be made")
@@ -276,7 +210,7 @@ def _resolve_for(
     known: PythonTasks, tasks: Tasks, model: "str | Model | None", overrides: Overrides
 ) -> Iterator[Experiment]:
     given = _as_model(model, overrides.model_base_url)
-    for target in _listed(tasks):
+    for target in listed(tasks):
         for task in _make(target, overrides):
             yield task if isinstance(task, Experiment) else known.resolve(task, overrides, given)
 
@@ -303,10 +237,6 @@ def _as_model(model: "str | Model | None", base_url: str | None = None) -> Model
     if model is None or isinstance(model, Model):
         return model
     return get_model(str(parse_model_name(model)), base_url=base_url)
-
-
-def _listed(given: Any) -> list[Any]:  # noqa: ANN401 - one of something, or many
-    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def _log(known: PythonTasks, experiment: Experiment, end: RunEnd) -> EvalLog:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -56,10 +57,14 @@ def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
     given = {
         name: value
         for name in Overrides.__dataclass_fields__
-        if (value := getattr(new, name)) not in (None, (), {})
+        if name != "sets" and (value := getattr(new, name)) not in (None, (), {})
     }
-    given |= {"sets": (*old.sets, *new.sets), "env": {**old.env, **new.env}}
-    return replace(old, **given)
+    given |= {name: {**getattr(old, name), **getattr(new, name)} for name in _MAPS}
+    return replace(old, **given, sets=(*old.sets, *new.sets))
+
+
+_MAPS: Final = ("env", "task_arguments", "generate", "limits")
+"""Overrides that are laid over each other name by name."""
 
 
 def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Reread = reread_file) -> Retry:

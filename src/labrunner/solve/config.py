@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from labrunner.errors import InputError
+from labrunner.solve import kinds
 
 PATIENCE: Final = frozenset({"max_connections", "max_retries", "timeout"})
 
@@ -36,6 +37,11 @@ class GenerateConfig:
     timeout: float | None = None
     """Seconds after which a request counts as failed."""
 
+    def __post_init__(self) -> None:
+        """Refuse what is no such setting, where it is written."""
+        for name, kind in _KINDS:
+            kind.check(f"setting {name}", getattr(self, name))
+
     def merge(self, other: "GenerateConfig | None") -> "GenerateConfig":
         """Lay the settings of another one over these."""
         return self if other is None else replace(self, **given(other))
@@ -45,6 +51,22 @@ class GenerateConfig:
         return {name: _plain(value) for name, value in given(self).items() if name not in PATIENCE}
 
 
+_KINDS: Final = (
+    ("temperature", kinds.NOT_NEGATIVE),
+    ("max_tokens", kinds.COUNT),
+    ("top_p", kinds.SHARE),
+    ("top_k", kinds.COUNT),
+    ("seed", kinds.WHOLE),
+    ("stop_seqs", kinds.TEXTS),
+    ("frequency_penalty", kinds.NUMBER),
+    ("presence_penalty", kinds.NUMBER),
+    ("parallel_tool_calls", kinds.TRUTH),
+    ("system_message", kinds.TEXT),
+    ("extra", kinds.MAP),
+    ("max_connections", kinds.COUNT),
+    ("max_retries", kinds.COUNT_OR_NONE),
+    ("timeout", kinds.POSITIVE),
+)
 NO_SETTINGS: Final = GenerateConfig()
 
 

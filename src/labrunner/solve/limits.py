@@ -4,14 +4,13 @@ Running into a limit is no error: the solver ends and the trial is scored as it 
 limits of its own. Scoring is not metered: a judge's model is no part of what is measured.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from labrunner.errors import InputError
 from labrunner.records.completion import EndedBy
+from labrunner.solve import kinds
 from labrunner.solve.messages import ModelUsage
 
 
@@ -29,8 +28,8 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse what is no limit, where it is written."""
         for name, value in asdict(self).items():
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise InputError(f"limit {name}", f"must be a number above 0, found {value}")
+            kind = kinds.COUNT if name in {"messages", "tokens"} else kinds.POSITIVE
+            kind.check(f"limit {name}", value)
 
     def merge(self, other: "Limits") -> "Limits":
         """Lay the limits of another one over these."""
