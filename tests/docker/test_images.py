@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.docker.answers import ImageFacts
+from labrunner.sandbox.docker.answers import ImageFacts, PullNews
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.images import Images
@@ -29,13 +29,13 @@ class Shelf(Engine):
             raise EngineRefused(404, "looking", "no such image")
         return ImageFacts(id=f"sha256:{name}", repo_digest=None, user="", env={}, size=1)
 
-    async def pull(self, name: str) -> AsyncIterator[str]:
+    async def pull(self, name: str) -> AsyncIterator[PullNews]:
         self.pulls.append(name)
         if self.refusals:
             raise self.refusals.pop(0)
         self.pulling += 1
         self.most = max(self.most, self.pulling)
-        yield "Pulling from somewhere"
+        yield PullNews(status="Pulling from somewhere", layer="1", current=0, total=0)
         await asyncio.sleep(0.01)
         self.pulling -= 1
         self.here.add(name)

@@ -8,6 +8,8 @@ import pytest
 
 from labrunner.experiment.model import Folder, Network, Setup
 from labrunner.records.completion import Failed, Graded
+from labrunner.records.ids import make_token
+from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.labels import KEPT
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Check, Demands
@@ -177,6 +179,15 @@ async def test_a_kept_container_is_named_so_and_is_not_reaped(site: Site, docker
     assert await site.maker.reap(site.run, frozenset(), kept=True) == 1
 
 
+async def test_a_build_that_fails_tells_its_output(maker: DockerMaker, ash: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {ash}\nRUN echo the reason; exit 3\n")
+    plan = make_sandbox(kind="docker", build=Folder(path=str(tmp_path), digest=f"sha256:{make_token()}"))
+    message = failed(await maker.preflight(plan))["image"]
+    assert f"sandbox.build: {tmp_path}:" in message
+    assert "returned a non-zero code: 3" in message
+    assert "\n  the reason" in message
+
+
 async def test_an_image_is_built_from_a_folder_once(
     maker: DockerMaker, ash: str, tmp_path: Path, docker: aiodocker.Docker
 ) -> None:
@@ -203,7 +214,8 @@ async def test_preflight_says_that_all_is_well(maker: DockerMaker, ash: str, tmp
     )
     checks = await maker.preflight(plan, demands)
     assert failed(checks) == {}
-    assert {check.name.split(" ")[0] for check in checks} == {"docker", "limits", "image", "container"}
+    named = {check.name.split(" of")[0] for check in checks}
+    assert named == {"docker", "docker disk", "limits", "image", "container"}
     assert list(tmp_path.iterdir()) == []
     assert await maker.engine.list(f"labrunner.probe={process_mark()}") == ()
 
@@ -223,16 +235,22 @@ async def test_preflight_names_what_is_wrong(maker: DockerMaker, images: Images)
     picky = Demands(networks=(NONE, Network(mode="allow", hosts=("a.example",)), NONE))
     assert "allowed hosts" in failed(await maker.preflight(app, picky))["network"]
     away = make_sandbox(kind="docker", image=app.image, workdir="/src")
+    assert "there is no folder /src in this image" in failed(await maker.preflight(away))["container"]
     assert "fresh" in failed(await maker.preflight(away, Demands(fresh_grader=True)))["grader.where"]
 
 
 async def test_preflight_without_an_engine_says_what_to_do(tmp_path: Path) -> None:
-    from labrunner.sandbox.docker.engine import Engine
-
     maker = DockerMaker(Engine(f"unix://{tmp_path}/nobody"))
     (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))
     assert not check.passed
-    assert "start Docker" in check.message
+    assert f"{tmp_path}/nobody is no socket; start Docker" in check.message
+    await maker.close()
+
+
+async def test_an_address_that_is_none_is_told() -> None:
+    maker = DockerMaker(Engine("banana"))
+    (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))
+    assert "DOCKER_HOST is 'banana'" in check.message
     await maker.close()
 
 

@@ -65,6 +65,14 @@ BROKEN: dict[str, tuple[str, str]] = {
         "experiment.yaml:6: agent.zzz: there is no such field; known fields: command, dir, stdin, env, secrets, user, "
         "network, timeout_s, error_exit_codes, require_result",
     ),
+    "a relative folder of an image": (
+        f"{SMALL}sandbox: {{workdir: src}}\n",
+        "experiment.yaml:5: sandbox.workdir: must be a path inside the image that begins with / and has no '..', found 'src'",
+    ),
+    "a folder in memory without a size": (
+        f"{SMALL}sandbox: {{tmpfs: {{/tmp: big}}}}\n",
+        "experiment.yaml:5: sandbox.tmpfs: /tmp must have a size such as 64m, or mount options such as size=64m,exec; found text 'big'",
+    ),
     "no name": (
         f"{TASKS}{AGENT}{GRADER}",
         "experiment.yaml: name: is missing; a short name for the experiment, such as sort-demo",

@@ -4,7 +4,7 @@ import sys
 import time
 
 from labrunner.cli.commands import DECISION
-from labrunner.display.checks import show_failed_checks
+from labrunner.display.checks import show_warnings
 from labrunner.display.console import make_console
 from labrunner.display.progress import Progress, Screen, estimate_left, follow
 from labrunner.display.quantities import format_count
@@ -17,8 +17,8 @@ from labrunner.store.opening import OpeningReport
 
 
 def tell_checks(checks: tuple[Check, ...]) -> None:
-    """Show what preflight found wrong, on standard error."""
-    shown = show_failed_checks(checks)
+    """Show what preflight warns of, on standard error; what it refuses is told when the command ends."""
+    shown = show_warnings(checks)
     if shown is not None:
         make_console(sys.stderr).print(shown)
 
@@ -42,7 +42,8 @@ def tell_opening(found: OpeningReport) -> None:
 async def watch(live: Live) -> None:
     """Show progress on standard error, so that standard output stays clean."""
     sys.stderr.write(
-        f"run {live.plan.run_id}: {live.tallies.planned} trials, {live.plan.concurrency} at once\n"
+        f"run {live.plan.run_id}: {format_count(live.tallies.planned, 'trial')}, "
+        f"{live.plan.concurrency} at once\n"
     )
     tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()

@@ -15,12 +15,12 @@ def show_checks(checks: Sequence[Check]) -> RenderableType:
     return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(*_verdict(checks)))
 
 
-def show_failed_checks(checks: Sequence[Check]) -> RenderableType | None:
-    """Show only what did not pass; None when all is well."""
-    failed = [check for check in checks if not check.passed]
+def show_warnings(checks: Sequence[Check]) -> RenderableType | None:
+    """Show only what may be overlooked; None when there is nothing."""
+    warnings = [check for check in checks if not check.passed and check.severity == "warning"]
     return (
-        stack(*(make_line(f"{_mark(check)}: {check.name}: {check.message}") for check in failed))
-        if failed
+        stack(*(make_line(f"{_mark(check)}: {check.name}: {check.message}") for check in warnings))
+        if warnings
         else None
     )
 

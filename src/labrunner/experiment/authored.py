@@ -15,12 +15,14 @@ from labrunner.experiment.values import (
     Env,
     ExitCodes,
     FailOnError,
+    GuestPath,
     Id,
     JsonMap,
     MaxConcurrency,
     NetworkChoice,
     SchemaVersion,
     Shown,
+    Tmpfs,
 )
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0)]
@@ -111,12 +113,14 @@ class SandboxPart(Part):
     image: Text | None = None
     """Image for docker. `$name` puts bindings in."""
     build: Text | None = None
-    """Folder with a Dockerfile to build the image from."""
+    """Folder with a Dockerfile to build the image from; built again only when its content has changed."""
     pull: Literal["preflight", "lazy", "never"] = "preflight"
-    """When images are fetched."""
+    """When missing images are fetched: all of them before anything runs, each with its first trial, or
+    never."""
     prune_images: bool = False
-    """Whether images are removed when no trial needs them any more."""
-    workdir: Text | None = None
+    """Whether images that were fetched are removed again: at the end, with `pull: lazy` as soon as no trial
+    uses one."""
+    workdir: GuestPath | None = None
     """Working directory inside the image, instead of the workspace."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Processors for one attempt; null is 2. A limit that is written down must be enforceable here, a default
@@ -129,8 +133,8 @@ class SandboxPart(Part):
     """Disk for one attempt: over it the agent is ended, and what it left is graded; null is 10240."""
     read_only: bool = False
     """Whether the image's own files are read-only."""
-    tmpfs: dict[str, Text] = {}
-    """Folders in memory inside the container, with their sizes."""
+    tmpfs: Tmpfs = {}
+    """Folders in memory inside the container, with their sizes: `{/scratch: 64m}`."""
     limits: Literal["enforced", "best_effort"] = "enforced"
     """`best_effort` runs even where a limit that is written down can't be enforced."""
 

@@ -8,7 +8,17 @@ from pydantic import PlainValidator, model_validator
 
 from labrunner.experiment.authored import GraderPart, Part, ResourcesPart, Seconds, SetupPart, Text
 from labrunner.experiment.problems import found
-from labrunner.experiment.values import BadValue, Env, Files, Id, Json, JsonMap, Shown, parse_command
+from labrunner.experiment.values import (
+    BadValue,
+    Env,
+    Files,
+    GuestPath,
+    Id,
+    Json,
+    JsonMap,
+    Shown,
+    parse_command,
+)
 
 
 def _parse_solution(value: object) -> dict[str, Any]:
@@ -41,7 +51,7 @@ class TaskRow(Part):
     """A reference solution, for the oracle of a probe only."""
     image: Text | None = None
     """Image for this task, instead of the sandbox's."""
-    workdir: Text | None = None
+    workdir: GuestPath | None = None
     """Working directory inside the image."""
     workspace: Text | None = None
     """Folder or archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`) whose content the workspace starts with."""

@@ -22,6 +22,10 @@ from labrunner.records.cause import Cause
 _LONGEST_ID: Final = 200
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OWN_NAMES: Final = frozenset({"HOME", "TMPDIR"})
+_TMPFS_SIZE: Final = re.compile(r"[0-9]+[kmg]?\Z", re.IGNORECASE)
+_TMPFS_OPTION: Final = re.compile(
+    r"(rw|ro|(no)?(exec|suid|dev|atime)|(size|nr_inodes)=[0-9]+[kmg%]?|(mode|uid|gid)=[0-9]+)\Z"
+)
 _BLAMABLE: Final = (Cause.PROVIDER, Cause.SANDBOX, Cause.SETUP, Cause.SOLVER)
 _FAIL_ON_ERROR: Final = (
     "must be true (fail at the first error), false (never), a share of the planned trials between 0 and 1, "
@@ -199,6 +203,33 @@ def _file_content(path: object, value: object) -> str | FileSource:
     return FileSource(source=source)
 
 
+def parse_guest_path(value: object) -> str:
+    """Decode a path inside an image."""
+    if not isinstance(value, str):
+        raise BadValue(f"must be a path inside the image, found {found(value)}")
+    if not value.startswith("/") or ".." in PurePosixPath(value).parts:
+        raise BadValue(f"must be a path inside the image that begins with / and has no '..', found '{value}'")
+    return _no_nul(value)
+
+
+def parse_tmpfs(value: object) -> dict[str, str]:
+    """Decode folders in memory: a size for each, or mount options."""
+    if not isinstance(value, dict):
+        raise BadValue(f"must be a map of path to size, found {found(value)}")
+    return {parse_guest_path(path): _tmpfs_options(path, each) for path, each in value.items()}
+
+
+def _tmpfs_options(path: object, value: object) -> str:
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if _TMPFS_SIZE.match(text):
+        return f"size={text}"
+    if text and all(_TMPFS_OPTION.match(option) for option in text.split(",")):
+        return text
+    raise BadValue(
+        f"{path} must have a size such as 64m, or mount options such as size=64m,exec; found {found(value)}"
+    )
+
+
 def _env_value(name: object, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return None if value is None else _no_nul(value)
@@ -233,6 +264,8 @@ def _as(parse: Callable[[Any], object], text: str) -> tuple[PlainValidator, Show
 
 
 Command: TypeAlias = Annotated[tuple[str, ...], *_as(parse_command, "list of texts, or text for `sh -c`")]
+GuestPath: TypeAlias = Annotated[str, *_as(parse_guest_path, "path inside the image")]
+Tmpfs: TypeAlias = Annotated[dict[str, str], *_as(parse_tmpfs, "map of path to size")]
 Env: TypeAlias = Annotated[dict[str, str | None], *_as(parse_env, "map of name to text")]
 NetworkChoice: TypeAlias = Annotated[Network, *_as(parse_network, "`none`, `full` or `{allow: [host, …]}`")]
 ExitCodes: TypeAlias = Annotated[dict[int, str | None], *_as(parse_exit_codes, "map of exit status to cause")]

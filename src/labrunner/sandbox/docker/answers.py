@@ -15,6 +15,8 @@ class EngineFacts:
     version: str
     cpus: int
     memory_bytes: int
+    images: int
+    containers: int
     root_dir: str
     limits: frozenset[str]
     """Which limits of a plan it can enforce."""
@@ -28,29 +30,11 @@ class EngineFacts:
             version=str(answer.get("ServerVersion", "")),
             cpus=int(answer.get("NCPU") or 1),
             memory_bytes=int(answer.get("MemTotal") or 0),
+            images=int(answer.get("Images") or 0),
+            containers=int(answer.get("Containers") or 0),
             root_dir=str(answer.get("DockerRootDir", "")),
             limits=frozenset(name for name, field in can.items() if answer.get(field)),
             is_rootless=any("rootless" in option for option in answer.get("SecurityOptions") or ()),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What an engine stores."""
-
-    images: int
-    containers: int
-    bytes: int
-
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> "Usage":
-        """Decode `/system/df`."""
-        containers = answer.get("Containers") or ()
-        layers = sum(int(each.get("SizeRw") or 0) for each in containers)
-        return cls(
-            images=len(answer.get("Images") or ()),
-            containers=len(containers),
-            bytes=int(answer.get("LayersSize") or 0) + layers,
         )
 
 
@@ -146,6 +130,30 @@ class Listed:
         names = answer.get("Names") or [""]
         return cls(
             id=str(answer["Id"]), name=str(names[0]).lstrip("/"), labels=dict(answer.get("Labels") or {})
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullNews:
+    """What the engine tells while it pulls an image."""
+
+    status: str
+    layer: str
+    """Which part of the image it is about; empty for the whole."""
+    current: int
+    total: int
+    """How many bytes of the layer have come, and how many there are; 0 when it is about something else."""
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "PullNews":
+        """Decode a line of `/images/create`."""
+        status = str(answer.get("status") or "")
+        detail = (answer.get("progressDetail") or {}) if status == "Downloading" else {}
+        return cls(
+            status=status,
+            layer=str(answer.get("id") or ""),
+            current=int(detail.get("current") or 0),
+            total=int(detail.get("total") or 0),
         )
 
 

@@ -19,13 +19,21 @@ from aiodocker.stream import Stream
 from yarl import URL
 
 from labrunner.sandbox.docker import hostview
-from labrunner.sandbox.docker.answers import ContainerState, EngineFacts, ImageFacts, Listed, Process, Usage
+from labrunner.sandbox.docker.answers import (
+    ContainerState,
+    EngineFacts,
+    ImageFacts,
+    Listed,
+    Process,
+    PullNews,
+)
 from labrunner.sandbox.docker.attachment import Attachment
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, blamed
 
 CALL_S: Final = 60.0
 SLOW_CALL_S: Final = 300.0
 """Starting and removing, on a machine that is busy with many."""
+UNIX: Final = "unix://"
 DEFAULT_SOCKET: Final = Path("/var/run/docker.sock")
 
 Json = dict[str, Any]  # the engine's own words; taken apart in `answers`
@@ -61,10 +69,6 @@ class Engine:
     async def facts(self) -> EngineFacts:
         """What the engine is and can do."""
         return EngineFacts.of(await self._get("info", "asking what it can do"))
-
-    async def used_disk(self) -> Usage:
-        """What images and containers take."""
-        return Usage.of(await self._get("system/df", "asking what it stores", timeout_s=SLOW_CALL_S))
 
     async def create(self, config: Json, name: str) -> str:
         """Make a container, which does not run yet; one of this name is the one that we mean."""
@@ -168,16 +172,25 @@ class Engine:
             if refusal.status not in {404, 409}:
                 raise
 
-    async def pull(self, name: str) -> AsyncIterator[str]:
+    async def pull(self, name: str) -> AsyncIterator[PullNews]:
         """Pull an image; yields what the engine tells on the way."""
         with blamed(f"pulling image {name}"):
             async for line in self._client().images.pull(name, stream=True):
-                yield str(line.get("status", ""))
+                yield PullNews.of(line)
 
-    async def build(self, archive: Any, tag: str, labels: Mapping[str, str]) -> None:  # noqa: ANN401 - a file
-        """Build an image from a gzipped tar archive with a Dockerfile."""
+    async def build(
+        self,
+        archive: Any,  # noqa: ANN401 - a file
+        tag: str,
+        labels: Mapping[str, str],
+    ) -> AsyncIterator[str]:
+        """Build an image from a gzipped tar archive with a Dockerfile; yields its output, line by line."""
         with blamed(f"building image {tag}"):
-            await self._client().images.build(fileobj=archive, encoding="gzip", tag=tag, labels=labels)
+            images = self._client().images
+            lines = images.build(fileobj=archive, encoding="gzip", tag=tag, labels=labels, stream=True)
+            async for line in lines:
+                for text in str(line.get("stream") or "").splitlines():
+                    yield text
 
     async def archive(self, container: str, path: str) -> AsyncIterator[bytes]:
         """Stream a path of a container as a tar archive."""
@@ -242,16 +255,24 @@ class Engine:
 
     def _connect(self) -> aiodocker.Docker:
         url = self._url or (f"unix://{DEFAULT_SOCKET}" if _is_socket(DEFAULT_SOCKET) else None)
-        if url is not None and url.startswith("unix://"):
+        if url is not None and url.startswith(UNIX):
+            socket = Path(url.removeprefix(UNIX))
+            if not _is_socket(socket):
+                raise EngineGone("engine_gone", f"no Docker engine: {socket} is no socket")
             # Each attempt holds a connection for its streams: no bound. None is used twice: an engine that
             # was restarted would refuse the first call on each old one.
-            self._connector = aiohttp.UnixConnector(url.removeprefix("unix://"), limit=0, force_close=True)
+            self._connector = aiohttp.UnixConnector(str(socket), limit=0, force_close=True)
             return aiodocker.Docker("unix://localhost", connector=self._connector)
         try:
             return aiodocker.Docker(url)
         except AssertionError as error:  # what the library raises when it finds no address
             problem = f"no Docker engine: DOCKER_HOST is not set and there is no {DEFAULT_SOCKET}"
             raise EngineGone("engine_gone", problem) from error
+        except (
+            ValueError,
+            ImportError,
+        ) as error:  # an address that it does not understand, or has no means for
+            raise EngineGone("engine_gone", f"no Docker engine: DOCKER_HOST is {url!r}: {error}") from error
 
 
 def _is_socket(path: Path) -> bool:

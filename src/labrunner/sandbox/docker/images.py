@@ -1,15 +1,17 @@
 """Images: found by name, pulled or built where they are missing, and from then on known by their digest.
 
-Rules: what a name meant when it was first resolved is what every container of the run is made from. At
-most three are pulled at once; a registry that asks for patience gets it. Only images that were pulled here
-are ever removed again, and only where `prune_images` asks for it.
+Rules: what a name meant when it was first resolved is what every container of the run is made from; one
+that was removed meanwhile is pulled again by its digest. At most three are pulled at once; a registry that
+asks for patience gets it. Only images that were pulled here are ever removed again, and only where
+`prune_images` asks for it.
 """
 
 import asyncio
 import io
 import logging
 import tarfile
-from collections import Counter, defaultdict
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,7 @@ from typing import Final
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import Folder, SandboxPlan
 from labrunner.sandbox.docker.answers import ImageFacts
+from labrunner.sandbox.docker.arrival import Arrival
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.engine import Engine
 
@@ -27,6 +30,8 @@ TOO_MANY: Final = 429
 TOO_MANY_CODE: Final = "toomanyrequests"
 """The registries' own code for it: older engines pass it on without the status."""
 BUILT: Final = "labrunner-build"
+SHOWN_LINES: Final = 12
+"""How much of a failed build's output is told."""
 
 _log = logging.getLogger("labrunner.images")
 
@@ -39,6 +44,8 @@ class Images:
         self._engine = engine
         self._pause = pause
         self._found: dict[str, ImageFacts] = {}
+        self._meant: dict[str, str] = {}
+        """What names of images that were pulled here and removed again have meant."""
         self._pulled: dict[str, SandboxPlan] = {}
         self._uses: Counter[str] = Counter()
         self._was_used = False
@@ -57,11 +64,27 @@ class Images:
                 self._found[name] = await self._find(plan, name)
             return self._found[name]
 
+    async def is_deferred(self, plan: SandboxPlan) -> bool:
+        """Whether an image is to be pulled only when a trial needs it."""
+        if plan.pull != "lazy" or plan.build is not None or (name := name_of(plan)) in self._found:
+            return False
+        try:
+            await self._engine.image(name)
+        except EngineRefused as refusal:
+            if refusal.is_not_found:
+                return True
+            raise
+        return False
+
     async def take(self, plan: SandboxPlan) -> ImageFacts:
         """Resolve an image, and keep it until it is given back."""
+        self.hold(plan)
+        return await self.resolve(plan)
+
+    def hold(self, plan: SandboxPlan) -> None:
+        """Keep an image of which there is a container, until it is given back."""
         self._uses[name_of(plan)] += 1
         self._was_used = True
-        return await self.resolve(plan)
 
     async def give_back(self, plan: SandboxPlan) -> None:
         """Say that a container of this image is gone. One that was pulled just for it may go, too."""
@@ -78,9 +101,10 @@ class Images:
     async def _prune(self, name: str) -> None:
         async with self._locks[name]:
             if name in self._pulled and self._pulled[name].prune_images:
-                await self._engine.remove_image(name)
+                await self._engine.remove_image(self._meant.get(name, name))
                 del self._pulled[name]
-                del self._found[name]
+                if (meant := self._found.pop(name).repo_digest) is not None:
+                    self._meant[name] = meant
 
     async def _find(self, plan: SandboxPlan, name: str) -> ImageFacts:
         try:
@@ -93,9 +117,9 @@ class Images:
         elif plan.pull == "never":
             raise SandboxFailed("image_missing", f"image {name} is not there, and sandbox.pull says never")
         else:
-            await self._pull(name)
+            await self._pull(self._meant.get(name, name))
             self._pulled[name] = plan
-        return await self._engine.image(name)
+        return await self._engine.image(self._meant.get(name, name))
 
     async def _pull(self, name: str) -> None:
         wait_s, problem = FIRST_PAUSE_S, EngineRefused(0, f"pulling image {name}", "not tried")
@@ -117,18 +141,25 @@ class Images:
 
     async def _pull_once(self, name: str) -> None:
         _log.info("pulling %s", name)
-        told = ""
-        async for line in self._engine.pull(name):
-            if line != told and line.startswith(("Status", "Digest", "Pulling from")):
+        arrival = Arrival(told_at=time.monotonic())
+        async for news in self._engine.pull(name):
+            for line in arrival.hear(news, time.monotonic()):
                 _log.info("%s: %s", name, line)
-            told = line
 
     async def _build(self, folder: Folder, name: str) -> None:
         if not (Path(folder.path) / "Dockerfile").is_file():
             raise SandboxFailed("build", f"sandbox.build: there is no Dockerfile in {folder.path}")
         _log.info("building %s from %s", name, folder.path)
         archive = await asyncio.to_thread(_pack, Path(folder.path))
-        await self._engine.build(archive, name, {"labrunner.build": folder.digest})
+        output = deque[str](maxlen=SHOWN_LINES)
+        try:
+            async for line in self._engine.build(archive, name, {"labrunner.build": folder.digest}):
+                output.append(line)
+                if line.startswith("Step "):
+                    _log.info("%s", line)
+        except EngineRefused as refusal:
+            told = f"sandbox.build: {folder.path}: {refusal}; its last output:"
+            raise SandboxFailed("build", "\n  ".join([told, *output])) from refusal
 
 
 def name_of(plan: SandboxPlan) -> str:

@@ -28,9 +28,11 @@ from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.preflight import (
+    check_deferred,
     check_demands,
     check_engine,
     check_image,
+    check_room,
     try_container,
     unreachable,
 )
@@ -93,8 +95,11 @@ class DockerMaker:
             await self.reap_probes()
         except SandboxFailed as failure:
             return (unreachable(failure),)
-        checks = [check_engine(facts), check_enforced(plan, facts), *check_demands(plan, demands)]
+        checks = [check_engine(facts), check_room(facts), check_enforced(plan, facts)]
+        checks += check_demands(plan, demands)
         try:
+            if await self._images.is_deferred(plan):
+                return (*checks, check_deferred(plan))
             image = await self._images.resolve(plan)
         except SandboxFailed as failure:
             return (*checks, Check(name="image", passed=False, message=str(failure)))
@@ -111,7 +116,9 @@ class DockerMaker:
 
     @asynccontextmanager
     async def _made(self, spec: SandboxSpec, role: Role) -> AsyncIterator[DockerSandbox]:
-        facts, image = await self._engine_facts(), await self._images.take(spec.plan)
+        # A probe's image is not given back: the run that it was made for has yet to come.
+        find = self._images.resolve if spec.mark is None else self._images.take
+        facts, image = await self._engine_facts(), await find(spec.plan)
         await asyncio.to_thread(furnish, spec)
         stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
@@ -131,6 +138,7 @@ class DockerMaker:
             return
         left = await self._find(spec, survivor)
         facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
+        self._images.hold(spec.plan)
         stage = self._stage(spec, image, facts, left.tag.expiry_s)
         take_over(stage, left)
         tries = judge(left).grader_tries
@@ -189,7 +197,8 @@ class DockerMaker:
         """End the container's processes on leaving; remove it only if nothing can come of it any more."""
         token = spec.mark.token if spec.mark is not None else secrets.token_hex(8)
         self._removals.hold(token, stage.container_ids)
-        self._plans[token] = spec.plan
+        if spec.mark is not None:
+            self._plans[token] = spec.plan
         is_owed = spec.mark is None
         try:
             yield

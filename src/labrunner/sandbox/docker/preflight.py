@@ -5,6 +5,7 @@ exist and can be become, and that folders reach the engine's host: the grader's 
 made after the start, and without it no grader runs.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 
 PROBE_S: Final = 20.0
 LATE: Final = "late"
+LEAST_ROOM: Final = 2e9
+"""With less than this, an engine soon can't make containers."""
 OFF: Final = Network(mode="none")
 
 
@@ -44,10 +47,31 @@ def check_engine(facts: EngineFacts) -> Check:
     return Check(name="docker", passed=True, message=f"engine {facts.version} answers: {size}")
 
 
+def check_room(facts: EngineFacts) -> Check:
+    """Say what the engine holds, and how much room it has where this host can tell."""
+    told = f"{facts.images} images, {facts.containers} containers"
+    try:
+        free = shutil.disk_usage(facts.root_dir).free
+    except OSError:
+        return Check(name="docker disk", passed=True, message=told)
+    return Check(
+        name="docker disk",
+        passed=free >= LEAST_ROOM,
+        severity="warning",
+        message=f"{told}; {free / 1e9:.1f} GB free in {facts.root_dir}",
+    )
+
+
 def check_image(plan: SandboxPlan, image: ImageFacts) -> Check:
     """Say what an image's name means now."""
     name = plan.image if plan.build is None else f"built from {plan.build.path}"
     return Check(name="image", passed=True, message=f"{name} is {image.repo_digest or image.id}")
+
+
+def check_deferred(plan: SandboxPlan) -> Check:
+    """Say that an image comes later, and what is not known until then."""
+    told = f"{plan.image} is pulled with its first trial (sandbox.pull: lazy): not tried yet"
+    return Check(name="image", passed=True, message=told)
 
 
 def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:

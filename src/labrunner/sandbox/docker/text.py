@@ -79,7 +79,7 @@ def command_text(house: House, bell: str, grader: Start, *, number: int) -> str:
         _own(house, grader.user),
         "grader() {",
         f"pick {quote(grader.user)}",
-        f"cd {quote(house.workdir)} || exit 126",
+        _enter(house),
         'eval "$env"',
         " ".join(["start", *map(quote, grader.phase.argv)]),
         "}",
@@ -125,12 +125,17 @@ def _function(house: House, start: Start) -> str:
     lines = [
         f"{start.phase.name}() {{",
         f"pick {quote(start.user)}",
-        f"cd {quote(house.workdir)} || exit 126",
+        _enter(house),
         *_environment(house, start),
         " ".join(["start", *map(quote, start.phase.argv)]),
         "}",
     ]
     return "\n".join(lines)
+
+
+def _enter(house: House) -> str:
+    problem = quote(f"there is no folder {house.workdir} in this image")
+    return f"cd {quote(house.workdir)} 2>/dev/null || {{ echo {problem} >&2; exit 126; }}"
 
 
 def _environment(house: House, start: Start) -> list[str]:
