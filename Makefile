@@ -19,7 +19,7 @@ check: $(STAMP)
 	@bash scripts/check
 
 bench: $(STAMP)
-	@bash scripts/bench
+	@bash scripts/with-docker bash scripts/bench
 
 torture: $(STAMP)
 	@bash scripts/torture

@@ -24,7 +24,7 @@ EXPERIMENT = """
 name: killed
 tasks: tasks.jsonl
 agent:
-  command: "echo agent >> /agentlab/state/started; sleep 0.3; cp $task_path answer; exit 3"
+  command: "echo agent >> /agentlab/state/started; sleep {agent_s}; cp $task_path answer; exit 3"
   timeout_s: 60
 grader:
   command: >-
@@ -42,10 +42,12 @@ fail_on_error: false
 class Lab:
     """A folder with an experiment, and the command."""
 
-    def __init__(self, folder: Path, image: str, trials: int, trust: str = "standard") -> None:
+    def __init__(
+        self, folder: Path, image: str, trials: int, *, trust: str = "standard", agent_s: float = 0.3
+    ) -> None:
         self.folder = folder
         folder.mkdir()
-        text = EXPERIMENT.format(image=image, trust=trust)
+        text = EXPERIMENT.format(image=image, trust=trust, agent_s=agent_s)
         (folder / "experiment.yaml").write_text(text)
         rows = [{"id": f"t{n}", "input": "odd" if n % 2 else "even"} for n in range(trials)]
         (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -54,10 +56,11 @@ class Lab:
     def run(self) -> Path:
         return self.folder / ".lab" / "runs" / "the-run"
 
-    def start(self, *argv: str) -> "subprocess.Popen[bytes]":
+    def start(self, *argv: str, env: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [LAB, *argv],
             cwd=self.folder,
+            env={**os.environ, **(env or {})},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -131,13 +134,25 @@ def test_a_run_whose_runner_is_killed_ends_as_if_nothing_had_happened(
     check(lab, calm, 16)
 
 
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("point", ["commit.begun", "commit.rows_synced", "commit.acknowledged"])
+def test_a_runner_killed_at_its_commit_owes_and_leaves_nothing(tmp_path: Path, ash: str, point: str) -> None:
+    lab, calm = Lab(tmp_path / "killed", ash, 3), Lab(tmp_path / "calm", ash, 3)
+    calm.finish()
+    process = lab.start("run", "--run-id", "the-run", env={"LAB_DIE_AT": f"{point}:1"})
+    process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGKILL
+    lab.finish()
+    check(lab, calm, 3)
+
+
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("trust", ["standard", "strict"])
 def test_twenty_kills_over_sixty_trials(tmp_path: Path, ash: str, seed: int, trust: str) -> None:
-    lab, calm = Lab(tmp_path / "killed", ash, 60, trust), Lab(tmp_path / "calm", ash, 60, trust)
+    # Agents so slow that the run can't be over before it was killed twenty times.
+    lab, calm = (Lab(tmp_path / name, ash, 60, trust=trust, agent_s=5) for name in ("killed", "calm"))
     calm.finish()
-    killed = kill_again_and_again(lab, 20, random.Random(seed))
+    assert kill_again_and_again(lab, 20, random.Random(seed)) == 20
     lab.finish()
-    assert killed
     check(lab, calm, 60)

@@ -18,18 +18,19 @@ app = make_app()
 NEXT: Final = {
     "minimal": "lab run",
     "ab": "lab run",
+    "docker": "lab run",
     "python": "lab run files.py --model mock/answers.json",
 }
 """The templates, and what runs each as it is."""
-COMING: Final = {
-    "docker": "experiments in containers are not built yet",
-}
+SANDBOX: Final = "@SANDBOX@"
+"""Stands in templates for the kind of sandbox that works here."""
 
 _Dir = Annotated[Path, typer.Argument(metavar="[DIR]", help="where to write it")]
 _Template = Annotated[
     str,
     typer.Option(
-        help="minimal: one agent; ab: two versions compared; python: a task written in Python, and a model"
+        help="minimal: one agent; ab: two versions compared; docker: in containers; "
+        "python: a task written in Python, and a model"
     ),
 ]
 
@@ -47,9 +48,9 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
     for path, text in files.items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text.replace("@NAME@", name).replace("@SANDBOX@", kind), encoding="utf-8")
+        target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
     typer.echo(f"wrote {len(files)} files to {directory}")
-    if not works:
+    if not works and any(SANDBOX in text for text in files.values()):
         typer.echo(
             f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation"
         )
@@ -58,8 +59,6 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
 
 
 def _template(name: str) -> Traversable:
-    if name in COMING:
-        raise InputError("--template", f"{name}: {COMING[name]}; there are: {', '.join(NEXT)}")
     if name not in NEXT:
         raise InputError("--template", f"there is no template {name!r}; there are: {', '.join(NEXT)}")
     return resources.files("labrunner.cli") / "templates" / name
