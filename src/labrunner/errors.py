@@ -32,6 +32,10 @@ class LabError(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.RUN_FAILED
 
+    def describe(self) -> str:
+        """The message, and below it what was noted on the way up: what to try."""
+        return "\n".join([str(self), *getattr(self, "__notes__", ())])
+
 
 class InputError(LabError):
     """Something that a person wrote can't be used: an experiment file, a task row, an option."""

@@ -69,6 +69,38 @@ def test_after_a_tripped_threshold_a_new_one_is_needed(tmp_path: Path) -> None:
     assert (totals["trials"], totals["error"]) == (3, 1)
 
 
+def test_without_a_name_neither_reports_nor_runs_that_were_retried_are_continued(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent=FAILS_UNLESS_TOLD)
+    assert lab("run", "--run-id", "mine", cwd=tmp_path).code == 1
+    assert lab("run", "--run-id", "other", "--no-fail-on-error", cwd=tmp_path).code == 0
+    assert lab("log", "recover", "mine", cwd=tmp_path).code == 0
+
+    refused = lab("continue", cwd=tmp_path)
+    retried = lab("retry", "mine", "--env", "WELL=1", cwd=tmp_path)
+    nothing = lab("continue", cwd=tmp_path)
+
+    assert "more than fail_on_error tolerates" in refused.err
+    assert retried.code == 0, retried.err
+    assert (nothing.code, nothing.out) == (0, "nothing to continue in .lab/runs\n")
+
+
+FAILS_UNLESS_TOLD = 'import os\nif "WELL" not in os.environ: raise SystemExit(75)\n' + AGENT_SHOUTS
+
+
+def test_of_all_runs_one_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent=FAILS_UNLESS_TOLD)
+    died = {"LAB_DIE_AT": "create.done:1"}
+    lab("run", "--run-id", "older", "--env", "WELL=1", cwd=tmp_path, env=died)
+    assert lab("run", "--run-id", "newer", cwd=tmp_path).code == 1
+
+    both = lab("continue", "--all", cwd=tmp_path)
+
+    assert both.code == 2
+    assert "more than fail_on_error tolerates" in both.err
+    assert lab("show", "older", "--json", cwd=tmp_path).json()["state"] == "success"
+    assert lab("continue", "older", "--all", cwd=tmp_path).code == 2
+
+
 def test_a_live_run_is_not_taken_over(tmp_path: Path) -> None:
     write_experiment(tmp_path, agent="import time; time.sleep(600)")
     process = subprocess.Popen(

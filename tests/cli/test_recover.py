@@ -41,6 +41,8 @@ def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> 
     ]
     assert before == {path: path.read_bytes() for path in root.glob("*.json*")}
     assert again.code == 2
+    assert "x-recovered: exists already" in again.err
+    assert "--output" in again.err
     shown = lab("show", "x-recovered", "--json", cwd=crashed).json()
     assert shown["state"] == "error"
     assert shown["summary"]["totals"]["trials"] == 3
@@ -80,4 +82,39 @@ def test_showing_a_crashed_run_says_what_was_lost_and_what_to_type(crashed: Path
     assert "1 committed, 2 finished behind a gap" in shown.out
     assert re.search(r"in flight +t1\.baseline\.0-\w+ \(its agent had not ended\)", shown.out)
     assert "the machine was not restarted since" in shown.out
-    assert "lab continue" in shown.out
+    assert re.search(r"to go on +lab continue x\n", shown.out)
+
+
+def test_a_crashed_run_is_listed_with_what_it_finished_not_with_what_it_last_said(crashed: Path) -> None:
+    status = crashed / ".lab/runs/x/status.json"
+    record = json.loads(status.read_text())
+    record["counts"] |= {"committed": 0, "buffered": 0, "passed": 0, "failed": 0, "running": 2}
+    status.write_text(json.dumps(record))
+
+    listed = lab("log", "list", "--json", cwd=crashed).json()
+    recoverable = lab("log", "recover", "--list", "--json", cwd=crashed).json()
+
+    for (run,) in (listed, recoverable):
+        counts = run["counts"]
+        assert (counts["committed"], counts["buffered"], counts["running"]) == (1, 2, 0)
+        assert (counts["passed"], counts["failed"], counts["errors"]) == (2, 1, 0)
+
+
+def test_a_report_is_listed_with_what_was_finished(crashed: Path) -> None:
+    lab("log", "recover", "x", cwd=crashed)
+
+    listed = lab("log", "list", cwd=crashed)
+
+    assert re.search(r"x-recovered +error +3/4 +2 +1 +0\n", listed.out)
+
+
+def test_a_run_that_died_before_its_first_status_is_shown_and_continued(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", cwd=tmp_path, env={"LAB_DIE_AT": "create.done:1"})
+
+    shown = lab("show", "x", cwd=tmp_path)
+
+    assert shown.code == 0, shown.err
+    assert "crashed: 0 of 3 trials finished" in shown.out
+    assert re.search(r"owed +3 trials\n", shown.out)
+    assert lab("continue", cwd=tmp_path).code == 0

@@ -1,5 +1,6 @@
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -183,6 +184,62 @@ def test_a_signal_ends_the_run_in_order(tmp_path: Path, kind: str, number: signa
     status = json.loads((tmp_path / ".lab/runs/x/status.json").read_text())
     assert (status["status"], status["counts"]["committed"]) == ("cancelled", 2)
     assert not find_processes(str(tmp_path))
+
+
+def test_a_terminal_that_closes_ends_the_run_in_order(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="import time; time.sleep(600)")
+    pid, screen = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execve(LAB, [str(LAB), "run", "--run-id", "x", "--grace", "0"], environment())
+    wait_for(lambda: b"running" in os.read(screen, 65536))
+
+    os.close(screen)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    status = json.loads((tmp_path / ".lab/runs/x/status.json").read_text())
+    assert (status["status"], status["error"]["message"]) == ("cancelled", "stopped by SIGHUP")
+    assert not find_processes(str(tmp_path))
+
+
+def test_under_nohup_a_run_outlives_its_terminal_and_can_be_stopped_at_once(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="import time; time.sleep(600)")
+    words = ["nohup", str(LAB), "run", "--run-id", "x", "--grace", "600"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/x/trials/*/1/workspace"))))
+
+    process.send_signal(signal.SIGHUP)
+    stopped = lab("stop", "x", "--now", cwd=tmp_path)
+
+    assert stopped.code == 0, stopped.err
+    assert process.wait(30) == 130
+    status = json.loads((tmp_path / ".lab/runs/x/status.json").read_text())
+    assert status["error"]["message"] == "stopped by SIGTERM"
+
+
+def test_a_report_that_nobody_reads_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="raise SystemExit(75)")
+    process = subprocess.Popen(
+        [LAB, "run"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
+
+    assert process.wait(60) == 1
+
+
+def test_commands_that_are_suggested_name_the_run_wherever_it_lies(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+
+    here = lab("run", "--run-id", "x", cwd=tmp_path)
+    elsewhere = lab("run", "--run-id", "x", "--log-dir", "logs", cwd=tmp_path)
+
+    assert "lab show x\n" in here.out
+    assert "lab show logs/x\n" in elsewhere.out
+    assert lab("show", "logs/x", cwd=tmp_path).code == 0
 
 
 AGENT_SHOUTS = """

@@ -141,6 +141,7 @@ def test_a_run_on_a_full_disk_stops_and_goes_on_once_there_is_room(small_disk: P
         assert any(word in stopped.err for word in WORDS), stopped.err
         assert str(small_disk) in stopped.err
         assert "Traceback" not in stopped.err
+        assert f"once the disk is well: lab continue {small_disk / 'runs' / 'r'}" in stopped.err
     assert going_on.code == 0, going_on.err
     totals = lab("show", "r", "--log-dir", str(small_disk / "runs"), "--json", cwd=folder).json()
     assert totals["summary"]["totals"]["trials"] == 6

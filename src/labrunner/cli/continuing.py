@@ -1,6 +1,8 @@
 """`lab continue`: goes on with a run in place."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +21,7 @@ from labrunner.cli.options import (
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
 from labrunner.engine.run import RunOptions
-from labrunner.errors import ExitCode
+from labrunner.errors import ExitCode, InputError, LabError
 from labrunner.solve.origin import PythonTasks
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import find_run
@@ -69,14 +71,28 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
         retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
         max_connections=max_connections,
     )
+    if run and every:
+        raise InputError("--all", f"is every unfinished run, and {run} is one: choose")
     chosen = [find_run(log_dir, run)] if run else find_unfinished(log_dir)
-    codes = [
-        _continue_one(paths, asked, env_file, grace, as_json=as_json)
-        for paths in (chosen if every or run else chosen[:1])
-    ]
     if not chosen:
         typer.echo(f"nothing to continue in {log_dir}")
-    raise typer.Exit(next((code for code in codes if code), 0))
+    act = partial(_continue_one, asked=asked, env_file=env_file, grace=grace, as_json=as_json)
+    raise typer.Exit(_continue_all(chosen, act) if every else act(chosen[0]) if chosen else 0)
+
+
+def _continue_all(chosen: list[RunPaths], act: Callable[[RunPaths], int]) -> int:
+    """Go on with each; one that is refused or fails does not keep the others waiting, a signal does."""
+    worst = 0
+    for paths in chosen:
+        try:
+            code = act(paths)
+        except LabError as error:
+            typer.echo(f"lab continue: {error.describe()}", err=True)
+            code = int(error.exit_code)
+        worst = worst or code
+        if code == ExitCode.INTERRUPTED:
+            return code
+    return worst
 
 
 def _continue_one(

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import suppress
 
 
 class Lines(logging.Handler):
@@ -9,7 +10,8 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        sys.stderr.write(f"{record.getMessage()}\n")
+        with suppress(OSError):  # nobody looks any more: that is no reason for a run to end
+            sys.stderr.write(f"{record.getMessage()}\n")
 
 
 def show() -> None:

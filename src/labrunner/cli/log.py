@@ -14,7 +14,7 @@ from labrunner.display.runs import show_runs
 from labrunner.engine.recovering import recover_run, recoverable
 from labrunner.errors import InputError
 from labrunner.records import canonical
-from labrunner.store.listing import RunListing, find_run, list_runs
+from labrunner.store.listing import RunListing, count_again, find_run, list_runs
 
 app = make_app()
 
@@ -48,7 +48,7 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
     """List runs."""
     if status is not None and status not in STATES:
         raise InputError("--status", f"there is no state {status!r}; there are: {', '.join(STATES)}")
-    runs = [run for run in list_runs(log_dir) if status is None or status in _states(run)]
+    runs = [count_again(run) for run in list_runs(log_dir) if status is None or status in _states(run)]
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(run) for run in runs]).decode())
     else:
@@ -74,7 +74,7 @@ def recover(
 ) -> None:
     """List crashed runs, or recover one."""
     if list_only:
-        runs = recoverable(log_dir)
+        runs = [count_again(each) for each in recoverable(log_dir)]
         if as_json:
             sys.stdout.write(canonical.encode_line([_plain(each) for each in runs]).decode())
         else:

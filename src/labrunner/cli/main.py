@@ -57,7 +57,7 @@ def _guarded(module: str, name: str, argv: list[str]) -> int:
     try:
         return _call(module, name, argv)
     except LabError as error:
-        sys.stderr.write(f"lab {name}: {error}\n")
+        sys.stderr.write(f"lab {name}: {error.describe()}\n")
         return int(error.exit_code)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from labrunner.errors import InputError
+from labrunner.store.layout import RunPaths
 
 DEFAULT_RUNS: Final = Path(".lab/runs")
 
@@ -26,6 +27,11 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"auto_envvar_prefix": "LAB", "help_option_names": ["-h", "--help"]},
     )
+
+
+def address(paths: RunPaths) -> str:
+    """What to write for RUN, so that a command that we suggest finds this run from here."""
+    return paths.root.name if paths.root.parent == DEFAULT_RUNS else str(paths.root)
 
 
 def pairs(words: list[str] | None, option: str) -> tuple[tuple[str, str], ...]:

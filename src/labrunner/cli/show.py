@@ -8,7 +8,7 @@ import typer
 from rich.console import RenderableType
 
 from labrunner.cli.commands import DECISION
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, address, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
@@ -69,7 +69,7 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {seen.paths.root.name} TRIAL")]
+    hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {address(seen.paths)} TRIAL")]
     console = make_console()
     console.print(show_run(state=seen.state, status=seen.status, summary=seen.summary, hints=hints))
     if seen.state == "crashed":
@@ -89,6 +89,7 @@ def _crash(paths: RunPaths) -> RenderableType:
         buffered=found.buffered,
         in_flight=[(note.trial_id, IN_FLIGHT[note.state]) for note in found.in_flight],
         owed=found.owed,
+        next_step=f"lab continue {address(paths)}",
     )
 
 

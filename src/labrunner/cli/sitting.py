@@ -1,9 +1,13 @@
 """What people see while a run goes on, and at its end: the same for every command that carries one out."""
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from labrunner.cli.commands import DECISION
+from labrunner.cli.options import address
 from labrunner.display.checks import show_warnings
 from labrunner.display.console import make_console
 from labrunner.display.progress import Progress, Screen, estimate_left, follow
@@ -14,6 +18,18 @@ from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
 from labrunner.store.opening import OpeningReport
+
+
+@contextmanager
+def screen_may_go() -> Iterator[None]:
+    """Outlive the terminal or pipe that is written to: a run and its exit code matter more than that."""
+    try:
+        yield
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def tell_checks(checks: tuple[Check, ...]) -> None:
@@ -41,11 +57,12 @@ def tell_opening(found: OpeningReport) -> None:
 
 async def watch(live: Live) -> None:
     """Show progress on standard error, so that standard output stays clean."""
-    sys.stderr.write(
-        f"run {live.plan.run_id}: {format_count(live.tallies.planned, 'trial')}, "
-        f"{live.plan.concurrency} at once\n"
-    )
-    tell_opening(live.writer.opening)
+    with screen_may_go():
+        sys.stderr.write(
+            f"run {live.plan.run_id}: {format_count(live.tallies.planned, 'trial')}, "
+            f"{live.plan.concurrency} at once\n"
+        )
+        tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()
     done_before = before.committed + before.buffered
 
@@ -80,11 +97,17 @@ def _note(live: Live) -> str:
 
 def tell_end(end: RunEnd, *, as_json: bool) -> None:
     """Say how a run ended, and what to do next."""
-    if as_json:
-        told = {"run": str(end.paths.root), "status": end.status, "summary": end.summary}
-        sys.stdout.write(canonical.encode_line(told).decode())
-        return
-    name = end.paths.root.name
+    with screen_may_go():
+        if as_json:
+            told = {"run": str(end.paths.root), "status": end.status, "summary": end.summary}
+            sys.stdout.write(canonical.encode_line(told).decode())
+        else:
+            _show_end(end)
+        sys.stdout.flush()
+
+
+def _show_end(end: RunEnd) -> None:
+    name = address(end.paths)
     hints = [
         ("the run", str(end.paths.root)),
         ("look again", f"lab show {name}"),

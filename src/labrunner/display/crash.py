@@ -6,11 +6,12 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.display.console import make_fields
+from labrunner.display.quantities import format_count
 
 NAMED: Final = 5
 
 
-def show_crash(
+def show_crash(  # noqa: PLR0913 - a fact each, all of them shown
     *,
     last_sign_at: str,
     has_rebooted: bool | None,
@@ -18,6 +19,7 @@ def show_crash(
     buffered: int,
     in_flight: Sequence[tuple[str, str]],
     owed: int,
+    next_step: str,
 ) -> RenderableType:
     """Show a crash; `in_flight` are trials with how far they were."""
     named = [f"{trial} ({state})" for trial, state in in_flight[:NAMED]]
@@ -27,7 +29,8 @@ def show_crash(
             ("last sign of life", f"{last_sign_at}{_reboot(has_rebooted)}"),
             ("safe", f"{committed:,} committed, {buffered:,} finished behind a gap: nothing of it is lost"),
             ("in flight", ", ".join(named) + more if named else "nothing"),
-            ("owed", f"{owed:,} trials"),
+            ("owed", format_count(owed, "trial")),
+            ("to go on", next_step),
         ]
     )
 

@@ -57,8 +57,19 @@ def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
 
 
 def find_unfinished(runs_dir: Path) -> list[RunPaths]:
-    """Runs that can go on, the newest first: crashed, cancelled, or ended by an error."""
-    return [run.paths for run in list_runs(runs_dir) if run.state in {"crashed", "cancelled", "error"}]
+    """Runs that can go on, the newest first: crashed, cancelled, or ended by an error.
+
+    Not reports, which can't, and not runs that a newer one of their lineage took over: that one is to go on.
+    """
+    found: list[RunPaths] = []
+    taken_over: set[str] = set()
+    for run in list_runs(runs_dir):
+        if run.state == "unreadable" or run.is_report:
+            continue
+        if run.state in {"crashed", "cancelled", "error"} and run.lineage_id not in taken_over:
+            found.append(run.paths)
+        taken_over.add(run.lineage_id)
+    return found
 
 
 async def continue_run(
@@ -71,7 +82,8 @@ async def continue_run(
     if record.recovered_from is not None:
         raise InputError(
             str(paths.root),
-            f"was made from {record.recovered_from} without running agents, so it can't be continued",
+            f"was made from {record.recovered_from} without running agents, so it can't be continued; "
+            f"to run what it lacks: lab retry {paths.root}",
         )
     experiment = read_experiment(paths)
     refuse_changed(experiment, record, options.reread)

@@ -31,8 +31,8 @@ def stop_run(paths: RunPaths, *, hurry: bool = False) -> LockNote | None:
         )
     os.kill(note.pid, signal.SIGTERM)
     if hurry:
-        # Another signal: a second one of the same kind would merge with the first.
-        os.kill(note.pid, signal.SIGHUP)
+        # Another signal: a second one of the same kind would merge with the first. Not SIGHUP: nohup deafens.
+        os.kill(note.pid, signal.SIGINT)
     return note
 
 

@@ -8,7 +8,7 @@ from labrunner.errors import InputError
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.records.rows import SlotRows
-from labrunner.records.run import RunRecord, StatusRecord
+from labrunner.records.run import Counts, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import RunState, iter_finished, read_state
@@ -45,34 +45,42 @@ def picture(paths: RunPaths) -> RunPicture:
     summary = read_summary(paths)
     if summary is None:
         return read_in_full(paths)
+    record, state = read_run(paths), read_state(paths)
     return RunPicture(
-        paths=paths,
-        record=read_run(paths),
-        state=read_state(paths),
-        status=_read_status(paths),
-        summary=summary,
+        paths=paths, record=record, state=state, status=_read_status(paths, record), summary=summary
     )
 
 
 def read_in_full(paths: RunPaths) -> RunInFull:
     """Look at a run and compute everything from its rows."""
-    record, state, status = read_run(paths), read_state(paths), _read_status(paths)
+    record, state = read_run(paths), read_state(paths)
     results = read_results(paths, record)
     return RunInFull(
         paths=paths,
         record=record,
         state=state,
-        status=status,
+        status=_read_status(paths, record),
         results=results,
         summary=results.summarise(),
     )
 
 
-def _read_status(paths: RunPaths) -> StatusRecord:
-    status = read_status(paths)
-    if status is None:
-        raise InputError(str(paths.root), "the run has no readable status.json; try: lab verify")
-    return status
+def _read_status(paths: RunPaths, record: RunRecord) -> StatusRecord:
+    """The status as written, or what it would have said of a run whose owner died before its first one."""
+    return read_status(paths) or StatusRecord(
+        schema_version="status_v1",
+        run_id=record.run_id,
+        status="started",
+        counts=Counts(
+            planned=record.planned, committed=0, buffered=0, running=0, passed=0, failed=0, errors=0
+        ),
+        schedule_progress=ScheduleProgress(next_schedule_idx=0, total=record.planned),
+        error=None,
+        started_at=record.created_at,
+        updated_at=record.created_at,
+        ended_at=None,
+        chain=None,
+    )
 
 
 def find_trial(paths: RunPaths, text: str) -> SlotRows:

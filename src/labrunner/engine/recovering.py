@@ -26,7 +26,7 @@ from labrunner.records import canonical
 from labrunner.records.ids import Ids, make_token, make_trial_id
 from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
-from labrunner.store.create import create_run, refuse_existing
+from labrunner.store.create import create_run
 from labrunner.store.draft import draft_beside, put_in_place
 from labrunner.store.durable import sync_folder
 from labrunner.store.layout import RunPaths
@@ -71,8 +71,11 @@ async def recover_run(paths: RunPaths, *, output: Path | None = None, overwrite:
     if record.recovered_from is not None:
         raise InputError(str(paths.root), "is a recovered report already")
     place = output or (paths.root if overwrite else paths.root.with_name(f"{record.run_id}-recovered"))
-    if not overwrite:
-        refuse_existing(RunPaths(place))
+    if not overwrite and place.exists():
+        raise InputError(
+            str(place),
+            "exists already, perhaps from an earlier recovery; write to another place with --output",
+        )
     with acquire(paths) if overwrite else nullcontext():
         report = _Report(paths, experiment, record, place.name)
         return await _write_report(report, place, replaces=overwrite)

@@ -102,7 +102,7 @@ def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:
     beside = [
         run.paths
         for run in list_runs(paths.root.parent)
-        if run.state != "unreadable" and read_run(run.paths).lineage_id == lineage_id
+        if run.state != "unreadable" and run.lineage_id == lineage_id
     ]
     return beside if any(run.root.samefile(paths.root) for run in beside) else [paths, *beside]
 

@@ -26,7 +26,7 @@ from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
-from labrunner.errors import InputError, SandboxFailed
+from labrunner.errors import DamagedRun, InputError, SandboxFailed, StoreError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
@@ -139,8 +139,17 @@ async def sit_down(
             with suppress(SandboxFailed):
                 await executor.reap(frozenset())
             return end
+    except StoreError as error:
+        error.add_note(_what_next(error, paths))
+        raise
     finally:
         await executor.close()
+
+
+def _what_next(error: StoreError, paths: RunPaths) -> str:
+    if isinstance(error, DamagedRun):
+        return f"to save what is sound: lab log recover {paths.root}"
+    return f"what was finished is safe; once the disk is well: lab continue {paths.root}"
 
 
 def make_executor(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> Executor:

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,9 @@ from labrunner.errors import ExitCode
 from labrunner.records.run import RunError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEFT_AT_ONCE: Final = (
+    "left at once; what was finished is durable; to go on: lab continue; to remove what is left: lab clean\n"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,7 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
     """While inside: the first signal asks to stop, the second hurries, the third leaves at once.
 
     Signals come to the main thread alone: a run in another one can't be interrupted by them.
+    Whoever started us under `nohup` wants the run to outlive the terminal: an ignored SIGHUP stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -73,13 +77,19 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
         elif count == 2:
             request.hurry()
         else:
-            sys.stderr.write("left at once; what was finished is durable; to go on: lab continue\n")
+            with suppress(OSError):
+                sys.stderr.write(LEFT_AT_ONCE)
             os._exit(ExitCode.INTERRUPTED)
 
-    for number in SIGNALS:
+    heard = [number for number in SIGNALS if not _is_refused(number)]
+    for number in heard:
         loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:
-        for number in SIGNALS:
+        for number in heard:
             loop.remove_signal_handler(number)
+
+
+def _is_refused(number: signal.Signals) -> bool:
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

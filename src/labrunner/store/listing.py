@@ -4,7 +4,8 @@ Rule: one run that can't be read is listed as unreadable, with why; it never bre
 """
 
 import os
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.reading import RunState, judge_state
 from labrunner.store.record import decode, read_status
+from labrunner.store.survey import Survey, survey
 
 _SHOWN: Final = 8
 
@@ -33,6 +35,9 @@ class RunListing:
     planned: int = 0
     counts: Counts | None = None
     status: StatusRecord | None = None
+    lineage_id: str = ""
+    is_report: bool = False
+    """Whether it was made from another run without running agents: nothing of it can go on."""
     problem: str | None = None
     """Why it can't be read."""
 
@@ -45,6 +50,8 @@ class _Head(msgspec.Struct):
     name: str
     created_at: str
     planned: int
+    lineage_id: str
+    recovered_from: str | None = None
 
 
 def list_runs(runs_dir: Path) -> list[RunListing]:
@@ -103,6 +110,35 @@ def _look(paths: RunPaths) -> RunListing:
         planned=head.planned,
         counts=status.counts if status else None,
         status=status,
+        lineage_id=head.lineage_id,
+        is_report=head.recovered_from is not None,
+    )
+
+
+def count_again(run: RunListing) -> RunListing:
+    """Count a crashed run's results from its rows: its owner died before it could write the last figures.
+
+    What can't be counted stays as the owner wrote it: it is for `lab verify` to say what is wrong.
+    """
+    if run.state != "crashed":
+        return run
+    try:
+        with survey(run.paths) as seen:
+            return replace(run, counts=_count(run, seen))
+    except LabError:
+        return run
+
+
+def _count(run: RunListing, seen: Survey) -> Counts:
+    ends = Counter(row.verdict or row.outcome for row in seen.trials())
+    return Counts(
+        planned=run.planned,
+        committed=seen.committed,
+        buffered=ends.total() - seen.committed,
+        running=0,
+        passed=ends["pass"],
+        failed=ends["fail"],
+        errors=ends["failed"],
     )
 
 
