@@ -73,7 +73,7 @@ def test_a_chain_takes_its_steps_in_order() -> None:
 def test_a_solvers_record_tells_its_name_and_arguments() -> None:
     @solver
     def counting(n: int, *, words: tuple[str, ...] = ("a",), call: Any = len) -> object:
-        return None
+        return print
 
     made = counting(3)
     assert made.describe() == {
@@ -95,6 +95,17 @@ def test_a_solvers_record_tells_its_name_and_arguments() -> None:
 def test_what_is_no_solver_is_refused() -> None:
     with pytest.raises(TypeError, match="a solver is a function of the state, found str"):
         as_step("generate")  # type: ignore[arg-type] # on purpose
+
+    @solver
+    def forgetful() -> object:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            return state
+
+        del solve
+        return None
+
+    with pytest.raises(TypeError, match="@solver forgetful must return a function of the state, found None"):
+        forgetful()
 
 
 def asking_model(*answers: ModelOutput | str) -> Any:

@@ -159,7 +159,12 @@ class SolveAttempt:
         """Run the solvers within the limits, and the scorers `at_once`; how they failed, if they did."""
         try:
             with self._ledger.timing("agent"):
-                await self._within_limits(attempt, at_once=at_once)
+                if self._shop.live.limits.has_clock:
+                    await self._within_limits(attempt)
+                else:
+                    await self._visit_lane(attempt, at_once=at_once)
+        except Abandoned as error:
+            raise asyncio.CancelledError from error
         except LimitExceeded as limit:
             self._ledger.ended_by = limit.kind
             self._transcript.add("limit", limit=limit.kind, message=str(limit))
@@ -167,7 +172,7 @@ class SolveAttempt:
             return self._note_failure(error, "scoring" if attempt.meter.is_scoring else "solving")
         return None
 
-    async def _within_limits(self, attempt: Running, *, at_once: bool) -> None:
+    async def _within_limits(self, attempt: Running) -> None:
         """Run the solvers in a lane, timed from here: a lane that blocks can't hold its own clock."""
         limits, meter, loop = self._shop.live.limits, self._ledger.meter, asyncio.get_running_loop()
         clock, work = asyncio.timeout(limits.time_s), asyncio.timeout(limits.working_s)
@@ -180,20 +185,19 @@ class SolveAttempt:
         try:
             async with clock, work:
                 meter.on_waiting = on_waiting
-                await self._shop.lanes.run(
-                    attempt.trial_id, lambda: self._take_steps(attempt, at_once=at_once)
-                )
+                await self._visit_lane(attempt)
         except (TimeoutError, Abandoned) as error:
             if clock.expired():
                 raise LimitExceeded("time", f"the limit is {limits.time_s:g} s") from error
             if work.expired():
                 told = f"the limit is {limits.working_s:g} s of working time"
                 raise LimitExceeded("working_time", told) from error
-            if isinstance(error, Abandoned):
-                raise asyncio.CancelledError from error
             raise
         finally:
             meter.on_waiting = None
+
+    async def _visit_lane(self, attempt: Running, *, at_once: bool = False) -> None:
+        await self._shop.lanes.run(attempt.trial_id, lambda: self._take_steps(attempt, at_once=at_once))
 
     async def _take_steps(self, attempt: Running, *, at_once: bool) -> None:
         for step in self._shop.live.steps:

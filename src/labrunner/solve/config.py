@@ -44,7 +44,8 @@ class GenerateConfig:
 
     def merge(self, other: "GenerateConfig | None") -> "GenerateConfig":
         """Lay the settings of another one over these."""
-        return self if other is None else replace(self, **given(other))
+        changes = {} if other is None else given(other)
+        return replace(self, **changes) if changes else self
 
     def measured(self) -> dict[str, Any]:
         """What shapes answers, as plain JSON."""
@@ -67,22 +68,21 @@ _KINDS: Final = (
     ("max_retries", kinds.COUNT_OR_NONE),
     ("timeout", kinds.POSITIVE),
 )
+_NAMES: Final = tuple(each.name for each in fields(GenerateConfig))
 NO_SETTINGS: Final = GenerateConfig()
 
 
 def given(config: GenerateConfig) -> dict[str, Any]:
     """The settings that were made."""
-    values = {each.name: getattr(config, each.name) for each in fields(config)}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name in _NAMES if (value := getattr(config, name)) is not None}
 
 
 def make_config(settings: Mapping[str, Any], where: str) -> GenerateConfig:
     """Make a configuration of names and values; an unknown name is refused with those that exist."""
-    known = [each.name for each in fields(GenerateConfig)]
     for name in settings:
-        if name not in known:
-            raise InputError(where, f"there is no setting {name!r}; there are: {', '.join(known)}")
-    return GenerateConfig(**settings)
+        if name not in _NAMES:
+            raise InputError(where, f"there is no setting {name!r}; there are: {', '.join(_NAMES)}")
+    return GenerateConfig(**settings) if settings else NO_SETTINGS
 
 
 def _plain(value: object) -> object:

@@ -28,8 +28,7 @@ class Mailbox:
         self._letters.append((act, args))
         if not self._is_called:
             self._is_called = True
-            with suppress(RuntimeError):  # the loop is closed: whoever waited there is gone
-                self.loop.call_soon_threadsafe(self._open)
+            self.loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
         # Before the first letter is taken: one that comes while we read either is read, or calls again.
@@ -91,7 +90,12 @@ def _begin(
     # The loop that carries it out is the task's owner; the errand hears of its end, whatever it is.
     task = there.loop.create_task(make(), name=name, context=context)
     errand.task = task
-    task.add_done_callback(lambda task: back.post(_settle, errand, task))
+    task.add_done_callback(lambda task: _tell_end(back, errand, task))
+
+
+def _tell_end(back: Mailbox, errand: Errand[T], task: asyncio.Task[T]) -> None:
+    with suppress(RuntimeError):  # that loop is closed: whoever waited there is gone
+        back.post(_settle, errand, task)
 
 
 def _give_up(errand: Errand[Any]) -> None:

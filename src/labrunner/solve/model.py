@@ -77,7 +77,7 @@ def get_model(
     **settings: Any,  # noqa: ANN401 - fields of GenerateConfig
 ) -> Model:
     """A model by name; without one, the model of the trial that this code belongs to."""
-    asked = (config or GenerateConfig()).merge(make_config(settings, "get_model"))
+    asked = (config or NO_SETTINGS).merge(make_config(settings, "get_model"))
     if isinstance(model, Model):
         return replace(model, config=model.config.merge(asked))
     if model is not None:
@@ -85,7 +85,8 @@ def get_model(
     attempt = maybe_running()
     if attempt is None or attempt.model is None:
         raise ValueError("no model is given: name one, or start the run with model=...")
-    return replace(attempt.model, config=attempt.model.config.merge(asked))
+    merged = attempt.model.config.merge(asked)
+    return attempt.model if merged is attempt.model.config else replace(attempt.model, config=merged)
 
 
 async def _ask(model: Model, request: Request, attempt: Running) -> ModelOutput:

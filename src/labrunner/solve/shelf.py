@@ -5,6 +5,7 @@ stored at once, each in a thread of its own: syncs that wait together are carrie
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +24,13 @@ def store(folder: Path, data: bytes, *, is_new: bool) -> FileRef:
 
     `is_new`: nobody has made the folder yet; one that a cut-off try left is set aside.
     """
-    with SandboxFailed.during("transcript", f"storing the transcript in {folder}"):
+    # Plain strings: this is done for every sample, and a Path costs more than most system calls.
+    place = str(folder)
+    trial = os.path.dirname(place)  # noqa: PTH120 - see above
+    with SandboxFailed.during("transcript", f"storing the transcript in {place}"):
         if is_new:
-            _make(folder)
-        fd = os.open(f"{folder}/{TRANSCRIPT}", _HOW, 0o600)
+            _make(folder, place, trial)
+        fd = os.open(f"{place}/{TRANSCRIPT}", _HOW, 0o600)
         try:
             view = memoryview(data)
             while view:
@@ -34,7 +38,7 @@ def store(folder: Path, data: bytes, *, is_new: bool) -> FileRef:
             os.fsync(fd)
         finally:
             os.close(fd)
-        for each in (folder, folder.parent, folder.parent.parent):
+        for each in (place, trial, os.path.dirname(trial)):  # noqa: PTH120 - see above
             sync_folder(each)
     return FileRef(path=TRANSCRIPT, digest=canonical.digest_bytes(data), size=len(data))
 
@@ -45,10 +49,11 @@ def leave(folder: Path, data: bytes) -> None:
     (folder / TRANSCRIPT).write_bytes(data)
 
 
-def _make(folder: Path) -> None:
-    folder.parent.mkdir(exist_ok=True)
+def _make(folder: Path, place: str, trial: str) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(trial)  # noqa: PTH102 - see above
     try:
-        folder.mkdir()
+        os.mkdir(place)  # noqa: PTH102 - see above
     except FileExistsError:
         set_aside(folder)
         folder.mkdir()

@@ -38,10 +38,15 @@ class Step:
     name: str
     call: Callable[..., Any]  # takes (state, generate), (state), may be async
     arguments: dict[str, Any] = field(default_factory=dict)  # plain JSON, for the record
+    takes_generate: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look at the function once, not once a sample."""
+        object.__setattr__(self, "takes_generate", _takes_generate(self.call))
 
     async def __call__(self, state: TaskState, generate: Generate) -> TaskState:
         """Take the step."""
-        given = (state, generate) if _takes_generate(self.call) else (state,)
+        given = (state, generate) if self.takes_generate else (state,)
         result = await call_any(self.call, *given)
         if not isinstance(result, TaskState):
             raise TypeError(f"solver {self.name} returned {type(result).__name__}, expected its TaskState")
@@ -65,7 +70,12 @@ def solver(name: Any = None) -> Any:
         @wraps(make)
         def made(*args: P.args, **kwargs: P.kwargs) -> Step:
             arguments = describe(bind_arguments(make, args, kwargs))
-            return Step(called, make(*args, **kwargs), arguments)
+            solve = make(*args, **kwargs)
+            if not callable(solve):
+                raise TypeError(
+                    f"@solver {called} must return a function of the state, found {type(solve).__name__}"
+                )
+            return Step(called, solve, arguments)
 
         return made
 

@@ -103,7 +103,7 @@ def write_new(path: Path, data: bytes) -> None:
         os.close(fd)
 
 
-def sync_folder(path: Path) -> None:
+def sync_folder(path: Path | str) -> None:
     """Make a folder's names durable."""
     with storing("syncing folder", path):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
