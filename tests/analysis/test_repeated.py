@@ -80,3 +80,12 @@ def test_one_group_has_no_interval() -> None:
     found = repeated_success({"t0": cell(1, 2), "t1": cell(2, 2)}, {"t0": "g", "t1": "g"})
     assert (found[0].any_passes.low, found[0].any_passes.high) == (None, None)
     assert found[0].any_passes.value == 0.75
+
+
+def test_tasks_that_are_all_alike_have_no_interval_rather_than_one_of_no_width() -> None:
+    every = repeated_success({f"t{n}": Cell(graded=3, passed=3) for n in range(5)}, {})
+    assert [(one.all_pass.value, one.all_pass.low, one.all_pass.high) for one in every] == [
+        (1.0, None, None)
+    ] * 3
+    mixed = {f"t{n}": Cell(graded=3, passed=n % 4) for n in range(8)}
+    assert all(one.all_pass.low is not None for one in repeated_success(mixed, {})[:2])

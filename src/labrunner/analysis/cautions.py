@@ -129,9 +129,10 @@ def _about_invalidated(figures: Figures) -> str:
 
 
 def _about_rates(shift: RetryShift) -> Iterator[Caution]:
-    baseline = shift.variants[0]
+    known = {each.variant_id: each for each in shift.variants}
     for each in shift.variants:
-        if each.rate_p is not None and each.rate_p < ALPHA:
+        baseline = known.get(each.rate_baseline or "")
+        if baseline is not None and each.rate_p is not None and each.rate_p < ALPHA:
             text = (
                 f"{100 * each.rate:.1f}% of its trials needed a retry, {100 * baseline.rate:.1f}% of "
                 f"{baseline.variant_id}'s (p = {each.rate_p:.3g}): comparing them is suspect"

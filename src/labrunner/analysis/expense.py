@@ -72,9 +72,8 @@ class VariantExpense:
     def quantities(self) -> dict[str, Quantity]:
         """Every quantity that any trial tells. Without numpy: every summary has these, also the smallest."""
         columns = ((name, self._spent[number :: len(QUANTITIES)]) for number, name in enumerate(QUANTITIES))
-        told = (
-            (name, sorted(value for value in values if not math.isnan(value))) for name, values in columns
-        )
+        # Only NaN differs from itself; asking like this takes a third of the time that a function does.
+        told = ((name, sorted([value for value in values if value == value])) for name, values in columns)
         return {name: self._quantity(name, values) for name, values in told if values}
 
     @property

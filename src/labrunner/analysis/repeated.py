@@ -28,7 +28,7 @@ _STEPS: Final = (20, 50, 100, 200, 500, 1000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
-    """A figure with its bootstrap interval; None where fewer than two units carry it."""
+    """A figure with its bootstrap interval; None where data can't carry one: one unit, or all alike."""
 
     value: float
     low: float | None
@@ -123,10 +123,14 @@ def _bootstrap(
     drawn = _draw(list(kinds.values())) @ weights
     means = drawn @ scores / drawn.sum(axis=1, keepdims=True)
     low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return [
-        Bounded(value=float(value), low=float(at_low), high=float(at_high))
-        for value, at_low, at_high in zip(values, low, high, strict=True)
-    ]
+    return [_bound(*map(float, figure)) for figure in zip(values, low, high, strict=True)]
+
+
+def _bound(value: float, low: float, high: float) -> Bounded:
+    """Where every draw gives the same there is no spread to tell an interval from, and none of no width."""
+    return (
+        Bounded(value=value, low=None, high=None) if low == high else Bounded(value=value, low=low, high=high)
+    )
 
 
 def _draw(kinds: Sequence[int]) -> "Matrix":

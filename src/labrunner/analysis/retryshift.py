@@ -4,7 +4,7 @@ Rule: outcomes alone can't rule the bias out, since a clean retry looks like a c
 headline is told again with retried trials scored 0, scored 1 and left out, and retry rates are compared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -51,7 +51,9 @@ class VariantShift:
     """Final success with having been retried, stratified by task."""
     overall: Association
     rate_p: float | None
-    """Retry rate against the baseline's: Fisher's exact test, adjusted by Holm. None for the baseline."""
+    """Retry rate against that of `rate_baseline`: Fisher's exact test, adjusted by Holm."""
+    rate_baseline: str | None = None
+    """The variant that this one is compared with; None for one that others are compared with."""
 
     @property
     def rate(self) -> float:
@@ -71,11 +73,18 @@ class RetryShift:
     caution: str
 
 
-def report_retries(headlines: Sequence[Headline]) -> RetryShift | None:
-    """Report on a run's retries; None when there were none. The first variant is the baseline."""
+def report_retries(
+    headlines: Sequence[Headline], baselines: Mapping[str, str] | None = None
+) -> RetryShift | None:
+    """Report on retries; None when there were none.
+
+    `baselines` names what each variant is compared with; every other one with the first, unless told.
+    """
     if not any(headline.tally.retried for headline in headlines):
         return None
-    shifts = _with_rates([_shift(headline) for headline in headlines])
+    if baselines is None:
+        baselines = {each.variant_id: headlines[0].variant_id for each in headlines[1:]}
+    shifts = _with_rates([_shift(headline) for headline in headlines], baselines)
     reasons = tuple(reason for shift in shifts for reason in _reasons(shift))
     return RetryShift(
         variants=tuple(shifts),
@@ -122,10 +131,14 @@ def _table(cell: Cell) -> Table:
     )
 
 
-def _with_rates(shifts: list[VariantShift]) -> list[VariantShift]:
-    baseline, others = shifts[0], shifts[1:]
-    adjusted = adjust_holm([fisher(_rates(baseline, other)) for other in others])
-    return [baseline, *(replace(shift, rate_p=p) for shift, p in zip(others, adjusted, strict=True))]
+def _with_rates(shifts: list[VariantShift], baselines: Mapping[str, str]) -> list[VariantShift]:
+    known = {shift.variant_id: shift for shift in shifts}
+    adjusted = adjust_holm([fisher(_rates(known[name], known[other])) for other, name in baselines.items()])
+    found = dict(zip(baselines, adjusted, strict=True))
+    return [
+        replace(shift, rate_p=found.get(shift.variant_id), rate_baseline=baselines.get(shift.variant_id))
+        for shift in shifts
+    ]
 
 
 def _rates(baseline: VariantShift, other: VariantShift) -> Table:
@@ -141,7 +154,8 @@ def _reasons(shift: VariantShift) -> list[str]:
     found = []
     if shift.rate_p is not None and shift.rate_p < ALPHA:
         found.append(
-            f"{shift.variant_id}: its retry rate differs from the baseline's (p = {shift.rate_p:.3g})"
+            f"{shift.variant_id}: its retry rate differs from {shift.rate_baseline}'s "
+            f"(p = {shift.rate_p:.3g})"
         )
     p = shift.within_tasks.p_value
     if p is not None and p < ALPHA:

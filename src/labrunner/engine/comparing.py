@@ -46,11 +46,15 @@ def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Co
         for each, prefix in zip(results, prefixes, strict=True)
         for figure in _name_figures(each, prefix)
     )
+    pairs = choose_pairs(by_run, baseline)
     return Contest(
         arms=arms,
         figures=figures,
-        comparisons=compare_all(choose_pairs(by_run, baseline)),
-        retry_shift=report_retries([_headline(*each) for each in zip(arms, figures, strict=True)]),
+        comparisons=compare_all(pairs),
+        retry_shift=report_retries(
+            [_headline(*each) for each in zip(arms, figures, strict=True)],
+            {other.name: first.name for first, other in pairs},
+        ),
     )
 
 
