@@ -26,7 +26,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_show_tells_figures_chart_differences_and_retries(here: Path) -> None:
     answer = lab("show", "made", cwd=here)
     assert answer.code == 0, answer.err
-    for part in ("●", "pass@k", "new - base: +0.750", "better", "retries: the mean", "not stable"):
+    for part in ("●", "pass@k", "against base", "+0.750", "better", "retries: the mean", "not stable"):
         assert part in answer.out, part
 
 

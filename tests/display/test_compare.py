@@ -32,8 +32,8 @@ def test_everything_to_judge_a_comparison_by_is_told() -> None:
     assert "errors +0.636 to +0.727, however 1 errored trial had ended" in told
     assert "retries +0.600 to +0.700 with 1 retried trial scored for either side" in told
     assert "dropped 1 task: no graded trial of base (t9)" in told
-    assert "better with new before after trial before trial after" in told
-    assert "t8 1.000 0.000 t8.base.0-" in told
+    assert "better with new task before after a trial before, one after" in told
+    assert "t8 1.000 0.000 t8.base.0-de738175bb t8.new.0-" in told
 
 
 def test_it_keeps_within_80_columns() -> None:

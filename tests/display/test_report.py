@@ -118,9 +118,10 @@ def test_the_whole_page_is_told() -> None:
     told = to_text(show_summary(make_summary()), 120)
     for part in (
         "95% interval", "coverage", "within tasks", "icc", "pass@k", "pass^k", "median", "p95",
-        "all attempts", "discarded", "cost (USD)", "tokens", "new - base: ",
+        "all attempts", "discarded", "cost (USD)", "tokens", "against base  difference",
         "retries: the mean with retried trials scored 0",
-        "odds of passing when retried, within tasks", "outcomes alone can't rule out a bias by retries",
+        "odds of passing when retried", "odds within tasks", "rate against base",
+        "outcomes alone can't rule out a bias by retries",
         "warning: base: an interval over only 6 groups is rough", "graded trials; each weighs the same",
     ):  # fmt: skip
         assert part in told, part

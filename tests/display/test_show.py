@@ -82,7 +82,7 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "variant  k  pass@k  95% interval    pass^k  95% interval",
         "──────────────────────────────────────────────────────────",
         "a        1   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
-        "a        2   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
+        "         2   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
         "",
         "mean of `solved` over 4 tasks, each weighing the same; interval: t over tasks",
         "",

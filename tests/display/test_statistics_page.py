@@ -18,10 +18,13 @@ COLUMNS = {
     *report._REPEATED,
     *report._SPENT,
     *report._SHIFT,
+    *report._ODDS,
+    *report._CHANGES,
     *report._EXPENSES.values(),
 }
 ELSEWHERE = {
     "variant", "a trial", "trials", "k", "95% interval ", "attempts", "rate", "as 0", "as 1", "agent's time",
+    "most", "tested", "p",
     "cost (USD)", "time", "95% interval",
 }  # fmt: skip
 """Names of rows, and columns that a sentence of the page explains in other words."""

@@ -27,9 +27,10 @@ def show_comparisons(comparisons: Sequence[Comparison], retry_shift: RetryShift 
 
 
 def _show_chart(comparisons: Sequence[Comparison]) -> RenderableType | None:
+    shared = len({each.baseline for each in comparisons}) == 1
     dots = [
         Dot(
-            label=f"{each.other} - {each.baseline}",
+            label=each.other if shared else f"{each.other} - {each.baseline}",
             value=each.difference,
             low=each.interval.low if each.interval else None,
             high=each.interval.high if each.interval else None,
@@ -42,7 +43,12 @@ def _show_chart(comparisons: Sequence[Comparison]) -> RenderableType | None:
     zero = Dot(label="", value=0.0)
     low, high = fit_scale([*dots, zero])
     reach = max(abs(low), abs(high))
-    return DotChart(dots=dots, low=-reach, high=reach, mark=0.0)
+    if reach > 1 and all(abs(end or 0.0) <= 1 for dot in dots for end in (dot.low, dot.value, dot.high)):
+        reach = 1.0  # differences of rates end there
+    return stack(
+        make_line(f"difference to {comparisons[0].baseline}" if shared else "differences", "bold"),
+        DotChart(dots=dots, low=-reach, high=reach, mark=0.0),
+    )
 
 
 def _show_one(comparison: Comparison) -> RenderableType:
@@ -145,15 +151,21 @@ def _show_flips(title: str, flips: Sequence[Flip], count: int) -> RenderableType
             flip.task_id,
             format_figure(flip.baseline),
             format_figure(flip.other),
-            flip.baseline_trial,
-            flip.other_trial,
+            trial,
         )
         for flip in flips
+        for trial in (flip.baseline_trial, flip.other_trial)
     ]
     more = count - len(flips)
-    columns = (title, "before", "after", "trial before", "trial after")
+    columns = ("task", "before", "after", "a trial before, one after")
     return stack(
         make_line(""),
-        indent(make_table(columns, rows, numbers=("before", "after"))),
+        indent(make_line(title, "bold")),
+        indent(make_table(columns, _tell_once(rows), numbers=("before", "after"))),
         indent(make_line(f"and {format_count(more, 'more task')}")) if more else None,
     )
+
+
+def _tell_once(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """A task has two rows, one a trial; the second says only which."""
+    return [("", "", "", row[-1]) if number % 2 else row for number, row in enumerate(rows)]

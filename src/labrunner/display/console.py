@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO, cast
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from labrunner.display.fitting import Fitted, draw_fields
 from labrunner.display.safetext import sanitise_line
 
 FILE_WIDTH: Final = 120
@@ -69,30 +69,48 @@ def to_text(renderable: RenderableType, width: int = 80) -> str:
 
 
 def make_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()
-) -> Table:
-    """Make a table; columns named in `numbers` are aligned to the right. Cells are made safe here."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(sanitise_line(cell)) for cell in row))
-    return table
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> Fitted:
+    """Make a table; columns named in `numbers` are aligned to the right. Cells are made safe here.
+
+    Numbers, and columns named in `whole`, are never broken.
+    """
+    return Fitted(columns=columns, rows=make_safe(rows), numbers=numbers, whole=whole)
+
+
+def make_safe(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Make the cells of a table safe to print."""
+    return [[sanitise_line(cell) for cell in row] for row in rows]
+
+
+def name_once(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Leave out the first cell of a row where the row above says the same."""
+    return [
+        ("", *row[1:]) if number and rows[number - 1][0] == row[0] else row for number, row in enumerate(rows)
+    ]
 
 
 def make_fields(fields: Sequence[tuple[str, str]]) -> Table:
     """Make a list of names and values, the values in one column."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    for name, value in fields:
-        table.add_row(Text(name), Text(sanitise_line(value)))
-    return table
+    return draw_fields([(name, sanitise_line(value)) for name, value in fields])
 
 
 def make_line(text: str, style: str = "") -> Text:
     """Make a line of prose, made safe; it wraps where the terminal ends."""
     return Text(sanitise_line(text), style=style)
+
+
+def make_item(head: str, text: str, style: str = "") -> Table:
+    """Make a line of prose behind a word; where it wraps, it stays behind the word."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True, style=style)
+    table.add_column(overflow="fold", style=style)
+    table.add_row(Text(head), Text(sanitise_line(text)))
+    return table
 
 
 def make_hints(hints: Sequence[tuple[str, str]]) -> RenderableType | None:

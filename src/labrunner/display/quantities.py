@@ -15,6 +15,8 @@ def format_duration(seconds: float) -> str:
 
 def format_seconds(seconds: float) -> str:
     """Write a short duration: `0.012 s`, `3.4 s`; minutes and more as a clock does."""
+    if seconds == 0:
+        return "0 s"
     if seconds >= 120:
         return format_duration(seconds)
     return f"{seconds:.3f} s" if seconds < 1 else f"{seconds:.1f} s"

@@ -14,8 +14,8 @@ from labrunner.analysis.repeated import Bounded, Repeated
 from labrunner.analysis.report import Report
 from labrunner.analysis.retryshift import RetryShift, VariantShift
 from labrunner.display.chart import Dot, DotChart, fit_scale
-from labrunner.display.console import indent, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_seconds, format_share
+from labrunner.display.console import indent, make_item, make_line, make_table, name_once, stack
+from labrunner.display.quantities import format_seconds, format_share
 
 SHOWN_K: Final = 4
 _EXPENSES: Final = {
@@ -28,7 +28,9 @@ _EXPENSES: Final = {
 _BOUNDS: Final = ("variant", "lower", "observed", "upper", "coverage", "within tasks", "between", "icc")
 _REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
 _SPENT: Final = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
-_SHIFT: Final = ("variant", "retried", "rate", "attempts", "as 0", "mean", "as 1", "left out")
+_SHIFT: Final = ("variant", "retried", "rate", "attempts", "most", "as 0", "mean", "as 1", "left out")
+_ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")
+_CHANGES: Final = ("difference", "95% interval", "p", "tasks", "conclusion")
 
 
 def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
@@ -66,6 +68,11 @@ def format_p(value: float | None) -> str:
     if value is None:
         return "p undefined"
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def write_p(value: float) -> str:
+    """The same for a column that is headed `p`."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def format_range(low: float | None, high: float | None) -> str:
@@ -113,7 +120,24 @@ def _show_repeated(figures: Sequence[Figures]) -> RenderableType | None:
         for each in figures
         for one in _choose(each.repeated)
     ]
-    return make_table(_REPEATED, rows, numbers=("k", "pass@k", "pass^k")) if rows else None
+    missing = [
+        each.variant_id for each in figures if each.graded and not each.repeated and each.most_graded > 1
+    ]
+    if not rows and not missing:
+        return None
+    return stack(
+        make_table(
+            _REPEATED,
+            name_once(rows),
+            numbers=("k", "pass@k", "pass^k"),
+            whole=("95% interval", "95% interval "),
+        )
+        if rows
+        else None,
+        make_line(f"no pass@k nor pass^k of {', '.join(missing)}: a task has only one graded trial", "dim")
+        if missing
+        else None,
+    )
 
 
 def _choose(repeated: Sequence[Repeated]) -> Sequence[Repeated]:
@@ -142,7 +166,7 @@ def _show_expenses(figures: Sequence[Figures]) -> RenderableType | None:
         for name, title in _EXPENSES.items()
         if (quantity := each.expense.get(name)) is not None
     ]
-    return make_table(_SPENT, rows, numbers=_SPENT[2:]) if rows else None
+    return make_table(_SPENT, name_once(rows), numbers=_SPENT[2:], whole=_SPENT[1:2]) if rows else None
 
 
 def _format_amount(name: str, amount: float) -> str:
@@ -152,21 +176,21 @@ def _format_amount(name: str, amount: float) -> str:
 
 
 def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | None:
-    lines = [make_line(describe_difference(each)) for each in comparisons]
-    return stack(*lines) if lines else None
+    if not comparisons:
+        return None
+    columns = (f"against {comparisons[0].baseline}", *_CHANGES)
+    rows = [(each.other, *_describe_change(each)) for each in comparisons]
+    return make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("95% interval",))
 
 
-def describe_difference(comparison: Comparison) -> str:
-    """Say in one line what a comparison found."""
-    names = f"{comparison.other} - {comparison.baseline}"
-    if comparison.difference is None:
-        return f"{names}: {comparison.conclusion}: no task is graded on both sides"
-    interval = comparison.interval
-    told = format_range(interval.low, interval.high) if interval else "undefined"
-    p = "" if comparison.p_adjusted is None else f", {format_p(comparison.p_adjusted)}"
+def _describe_change(comparison: Comparison) -> tuple[str, ...]:
+    interval, difference = comparison.interval, comparison.difference
     return (
-        f"{names}: {comparison.difference:+.3f} (95% interval {told}){p}, "
-        f"{format_count(comparison.tasks, 'task')}: {comparison.conclusion}"
+        "-" if difference is None else f"{difference:+.3f}",
+        format_range(interval.low, interval.high) if interval else "undefined",
+        "-" if comparison.p_adjusted is None else write_p(comparison.p_adjusted),
+        f"{comparison.tasks:,}",
+        comparison.conclusion,
     )
 
 
@@ -177,31 +201,50 @@ def show_shift(shift: RetryShift) -> RenderableType:
             each.variant_id,
             f"{each.retried:,}",
             f"{100 * each.rate:.1f}%",
-            f"{each.attempts / each.finished:.2f}, at most {each.most_attempts}" if each.finished else "-",
+            f"{each.attempts / each.finished:.2f}" if each.finished else "-",
+            f"{each.most_attempts}",
             *(format_figure(value) for value in (each.as_zero, each.headline, each.as_one, each.left_out)),
         )
         for each in shift.variants
     ]
-    told = [line for each in shift.variants for line in _describe_association(each)]
+    odds = [row for each in shift.variants for row in _describe_odds(each)]
     return stack(
         make_line("retries: the mean with retried trials scored 0, as they ended, scored 1, left out"),
         make_table(_SHIFT, rows, numbers=_SHIFT[1:]),
-        *(indent(make_line(line, "dim")) for line in told),
-        make_line(shift.verdict, "" if shift.is_stable else "yellow"),
+        *((make_line(""), _show_odds(odds)) if odds else ()),
+        make_line(""),
+        *_show_verdict(shift),
         make_line(shift.caution, "dim"),
     )
 
 
-def _describe_association(shift: VariantShift) -> Iterator[str]:
-    for found, where in ((shift.within_tasks, "within tasks"), (shift.overall, "over all tasks")):
+def _show_odds(rows: Sequence[Sequence[str]]) -> RenderableType:
+    return stack(
+        make_line("odds of passing when retried, and rates of retries"),
+        make_table(_ODDS, name_once(rows), numbers=("ratio", "p"), whole=("95% interval",)),
+    )
+
+
+def _show_verdict(shift: RetryShift) -> Iterator[RenderableType]:
+    if not shift.reasons:
+        yield make_line(shift.verdict)
+        return
+    yield make_line(shift.verdict.removesuffix(f"; {'; '.join(shift.reasons)}"), "yellow")
+    yield from (indent(make_item("-", reason, "yellow")) for reason in shift.reasons)
+
+
+def _describe_odds(shift: VariantShift) -> Iterator[tuple[str, ...]]:
+    tested = ((shift.within_tasks, "odds within tasks"), (shift.overall, "odds over all tasks"))
+    for found, where in tested:
         if found.p_value is None:
             continue
         ratio = found.odds_ratio
-        odds = "undefined" if ratio.value is None else f"{ratio.value:.2f}"
-        interval = "" if ratio.low is None else f" ({format_range(ratio.low, ratio.high)})"
         yield (
-            f"{shift.variant_id}: odds of passing when retried, {where}: {odds}{interval}, "
-            f"{format_p(found.p_value)}"
+            shift.variant_id,
+            where,
+            "undefined" if ratio.value is None else f"{ratio.value:.2f}",
+            format_range(ratio.low, ratio.high),
+            write_p(found.p_value),
         )
     if shift.rate_p is not None:
-        yield f"{shift.variant_id}: retry rate against the baseline's: {format_p(shift.rate_p)}"
+        yield shift.variant_id, f"rate against {shift.rate_baseline}", "", "", write_p(shift.rate_p)

@@ -1,15 +1,18 @@
-"""Rows of an answer as a table that people read."""
+"""Rows of an answer for people: a table where it fits, else a block a row, a line a column."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from rich.console import RenderableType
 
-from labrunner.display.console import make_line, make_table, stack
+from labrunner.display.console import make_line, make_safe, stack
+from labrunner.display.fitting import Fitted
 from labrunner.display.quantities import format_count
 
 NUMBERS: Final = ("INT", "DOUBLE", "FLOAT", "DECIMAL")
 LONGEST: Final = 200
+READABLE: Final = 20
+"""A column may be folded down to this width; below, nobody reads it."""
 
 
 def show_rows(
@@ -20,7 +23,13 @@ def show_rows(
     numbers = [name for name, kind in zip(unique, types, strict=True) if _is_number(kind)]
     cut = [[_clip(cell) for cell in row] for row in rows]
     return stack(
-        make_table(unique, cut, numbers=numbers),
+        Fitted(
+            columns=make_safe([unique])[0],
+            rows=make_safe(cut),
+            numbers=make_safe([numbers])[0],
+            headings=[f"row {number}" for number in range(1, len(rows) + 1)],
+            readable=READABLE,
+        ),
         make_line(f"and {format_count(more, 'more row')}; --format csv or json gives all") if more else None,
     )
 

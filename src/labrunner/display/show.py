@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from labrunner.analysis.cautions import ONLY_AT_THE_END
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
 from labrunner.analysis.summary import read_report
-from labrunner.display.console import make_hints, make_line, make_table, stack
+from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
 from labrunner.display.quantities import format_count, format_duration
 from labrunner.display.report import format_figure, format_range, show_chart, show_details
 from labrunner.records.run import StatusRecord
@@ -94,11 +93,11 @@ def show_summary(summary: SummaryRecord, *, is_over: bool = True) -> RenderableT
         show_details(report) if report.has_intervals else None,
         make_line("") if notes or warnings else None,
         *(make_line(note, "dim") for note in notes),
-        *(make_line(f"warning: {warning}", "yellow") for warning in warnings),
+        *(make_item("warning:", str(warning), "yellow") for warning in warnings),
     )
 
 
-def _table(figures: Sequence[Figures]) -> Table:
+def _table(figures: Sequence[Figures]) -> RenderableType:
     rows = [
         (
             each.variant_id,
@@ -113,7 +112,7 @@ def _table(figures: Sequence[Figures]) -> Table:
         )
         for each in figures
     ]
-    return make_table(_COLUMNS, rows, numbers=_COLUMNS[1:8])
+    return make_table(_COLUMNS, rows, numbers=_COLUMNS[1:8], whole=_COLUMNS[8:])
 
 
 def format_interval(interval: Interval | None) -> str:
