@@ -1,10 +1,8 @@
 import csv
 import json
 import re
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
-from shutil import which
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -136,22 +134,6 @@ def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunInFull, 
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert [tag for tag, _ in page.tags].count("script") == 2
     assert "<b>" not in text
-
-
-@pytest.mark.skipif(which("node") is None, reason="no node here to run the page's script")
-def test_the_table_sorts_filters_and_shows_text_as_text(seen: RunInFull, tmp_path: Path) -> None:
-    page = tmp_path / "out.html"
-    page.write_text(written(seen, "html", tmp_path), encoding="utf-8")
-    done = subprocess.run(
-        ["node", str(Path(__file__).with_name("table_driver.js")), str(page)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["all"] == "12 of 12 trials"
-    assert told["filtered"] == "1 of 12 trials"
-    assert told["ascending"] == sorted(told["ascending"])
-    assert told["descending"] == sorted(told["descending"], reverse=True)
-    assert told["markup"] == 0
 
 
 def test_a_format_that_is_not_there_is_refused_with_those_that_are(seen: RunInFull) -> None:

@@ -7,15 +7,18 @@ wrote is text, never markup: it is escaped, or handed to the script as data that
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from labrunner.analysis.cautions import ONLY_AT_THE_END
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
+from labrunner.analysis.repeated import Bounded
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_report
 from labrunner.engine.lookup import RunInFull
@@ -28,6 +31,15 @@ _COLUMNS: Final = (
     "attempts", "time (s)", "tokens", "cost (USD)", "trial", "message",
 )  # fmt: skip
 LONGEST_MESSAGE: Final = 500
+NUMBER: Final = " class='number'"
+_QUANTITIES: Final = {
+    "time_s": "time (s)",
+    "agent_s": "agent's time (s)",
+    "cpu_s": "cpu time (s)",
+    "tokens": "tokens",
+    "cost_usd": "cost (USD)",
+}
+_FIGURE: Final = re.compile(r"-|(< )?[-+]?[\d,.]+(e[-+]\d+)?%?")
 
 
 def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
@@ -78,7 +90,7 @@ def _summary(report: Report) -> Iterator[str]:
     if marks and len({each.measure for each in report.figures if each.graded}) == 1:
         yield draw_marks(marks, within=(0.0, 1.0))
     rows = [
-        (each.variant_id, str(one.k), number(one.any_passes.value), number(one.all_pass.value))
+        (each.variant_id, str(one.k), _bounded(one.any_passes), _bounded(one.all_pass))
         for each in report.figures
         for one in each.repeated
     ]
@@ -87,9 +99,9 @@ def _summary(report: Report) -> Iterator[str]:
     spent = [
         (
             each.variant_id,
-            name,
-            str(one.trials),
-            *map(number, (one.median, one.p95, one.total, one.discarded)),
+            _QUANTITIES.get(name, name),
+            f"{one.trials:,}",
+            *map(_amount, (one.median, one.p95, one.total, one.discarded)),
         )
         for each in report.figures
         for name, one in each.expense.items()
@@ -97,6 +109,15 @@ def _summary(report: Report) -> Iterator[str]:
     if spent:
         heads = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
         yield "<h2>Cost and time</h2>\n" + _table(heads, spent)
+
+
+def _bounded(figure: Bounded) -> str:
+    interval = "" if figure.low is None else f" ({number(figure.low)} to {number(figure.high)})"
+    return f"{number(figure.value)}{interval}"
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1000 or amount == 0 else f"{amount:.4g}"
 
 
 def _row(figures: Figures) -> tuple[str, ...]:
@@ -164,7 +185,18 @@ def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 def _notes(report: Report, *, is_over: bool) -> Iterator[str]:
     if report.retry_shift is not None:
-        yield f"<h2>Retries</h2>\n<p>{escape(report.retry_shift.verdict)}.<br>"
+        heads = ("variant", "retried", "rate", "scored 0", "as they ended", "scored 1", "left out")
+        rows = [
+            (
+                each.variant_id,
+                f"{each.retried:,}",
+                f"{100 * each.rate:.1f}%",
+                *map(number, (each.as_zero, each.headline, each.as_one, each.left_out)),
+            )
+            for each in report.retry_shift.variants
+        ]
+        yield "<h2>Retries</h2>\n" + _table(heads, rows)
+        yield f"<p>{escape(report.retry_shift.verdict)}.<br>"
         yield f"<span class='dim'>{escape(report.retry_shift.caution)}.</span></p>\n"
     warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
     if warnings:
@@ -178,7 +210,8 @@ def _trials(seen: RunInFull, script: str) -> Iterator[str]:
     yield "<span id='note' class='dim'></span>"
     yield "<button id='more' type='button' hidden>show more</button></div>\n"
     heads = "".join(f"<th tabindex='0'>{escape(name)}</th>" for name in _COLUMNS)
-    yield f"<table id='trials'><thead><tr>{heads}</tr></thead><tbody></tbody></table>\n"
+    yield "<div class='wide'>"
+    yield f"<table id='trials'><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>\n"
     yield "<noscript>The table of trials needs scripts; everything else does not.</noscript>\n"
     yield f'<script type="application/json" id="data">{{"columns":{_data(_COLUMNS)},"rows":['
     separator = ""
@@ -203,9 +236,17 @@ def _data(value: object) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>\n"
+    kinds = [all(map(_FIGURE.fullmatch, cells)) for cells in zip(*rows, strict=True)]
+    heads = "".join(
+        f"<th{NUMBER if is_number else ''}>{escape(name)}</th>"
+        for name, is_number in zip_longest(columns, kinds)
+    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<div class='wide'><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>\n"
+
+
+def _cell(text: str) -> str:
+    return f"<td{NUMBER if _FIGURE.fullmatch(text) else ''}>{escape(text)}</td>"
 
 
 def _asset(name: str) -> str:

@@ -14,12 +14,15 @@
     if (b === null) return -1;
     return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
   };
+  const isUsed = data.columns.map((_, column) => data.rows.some((row) => row[column] !== null));
   const cell = (value, column) => {
     const td = document.createElement("td");
+    td.hidden = !isUsed[column];
     td.textContent = value === null ? "" : typeof value === "number" && !Number.isInteger(value)
       ? value.toPrecision(4) : String(value);
     if (typeof value === "number") td.className = "number";
     if (data.columns[column] === "ending") td.className = value;
+    if (data.columns[column] === "message" || data.columns[column] === "reason") td.className = "prose";
     return td;
   };
   const draw = () => {
@@ -30,8 +33,9 @@
       body.append(tr);
     }
     table.tBodies[0].replaceWith(body);
-    note.textContent = `${rows.length} of ${data.rows.length} trials` +
-      (rows.length > shown ? `, the first ${shown} shown` : "");
+    const count = (number) => number.toLocaleString("en");
+    note.textContent = `${count(rows.length)} of ${count(data.rows.length)} trials` +
+      (rows.length > shown ? `, the first ${count(shown)} shown` : "");
     more.hidden = rows.length <= shown;
   };
   const update = () => {
@@ -50,6 +54,7 @@
     draw();
   };
   [...table.tHead.rows[0].cells].forEach((th, column) => {
+    th.hidden = !isUsed[column];
     const sort = () => {
       descending = sorted === column && !descending;
       sorted = column;
@@ -59,7 +64,7 @@
       update();
     };
     th.addEventListener("click", sort);
-    th.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    th.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); } });
   });
   filter.addEventListener("input", () => { shown = PAGE; update(); });
   more.addEventListener("click", () => { shown += 5 * PAGE; draw(); });
