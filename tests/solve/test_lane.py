@@ -1,7 +1,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,30 @@ async def test_what_waited_in_a_blocked_lane_is_ended_when_the_lane_comes_back(l
     lanes.close()
     release.set()
     assert await asyncio.to_thread(ended.wait, 10)
+
+
+async def test_work_that_a_blocked_lane_had_not_begun_is_never_begun(lanes: Watched) -> None:
+    release, begun, made = threading.Event(), threading.Event(), threading.Event()
+
+    async def block() -> None:
+        begun.set()
+        release.wait(30)
+
+    def late() -> Coroutine[Any, Any, None]:
+        made.set()
+        return asyncio.sleep(0)
+
+    blocking = asyncio.ensure_future(lanes.run("b", block))
+    await asyncio.to_thread(begun.wait)
+    waiting = asyncio.ensure_future(lanes.run("w", late))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(Abandoned):
+        await waiting
+    release.set()
+    await blocking
+    lanes.close()
+    assert not made.is_set()
 
 
 async def test_work_that_ends_itself_is_told_from_work_that_is_cancelled(lanes: Watched) -> None:

@@ -64,7 +64,7 @@ class Lane:
         Raises Abandoned when it was cancelled and does not end.
         """
         self.working.add(name)
-        errand = send(self._mail, self._home, lambda: _contained(make()), name)
+        errand = send(self._mail, self._home, lambda: _contained(make), name)
         try:
             return await asyncio.shield(errand)
         except asyncio.CancelledError:
@@ -169,10 +169,10 @@ class Lanes:
         lane.beat()
 
 
-async def _contained(work: Coroutine[Any, Any, T]) -> T:
+async def _contained(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Keep what would end the lane's thread inside the task."""
     try:
-        return await work
+        return await make()
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         raise LeftByItself(f"the task's code raised {type(error).__name__}") from error
 

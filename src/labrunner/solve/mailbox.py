@@ -57,6 +57,7 @@ def send(there: Mailbox, back: Mailbox, make: Callable[[], Coroutine[Any, Any, T
 
 def recall(there: Mailbox, errand: Errand[Any]) -> None:
     """Cancel work that was sent; its end still comes."""
+    errand.is_recalled = True  # now: a loop that is blocked must not begin with it when it comes back
     there.post(_cancel, errand)
 
 
@@ -103,7 +104,6 @@ def _give_up(errand: Errand[Any]) -> None:
 
 
 def _cancel(errand: Errand[Any]) -> None:
-    errand.is_recalled = True
     if errand.task is not None:
         errand.task.cancel()
 
