@@ -82,7 +82,7 @@ def _info(run: RunListing) -> EvalLogInfo:
     return EvalLogInfo(
         name=str(run.paths.root),
         task=run.name,
-        status=run.status.status if run.status is not None and run.state == "crashed" else run.state,
+        status="started" if run.state == "crashed" else run.state,
         created=run.created_at,
         problem=run.problem,
     )

@@ -1,12 +1,14 @@
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import lab, write_experiment
+from tests.cli.calling import LAB, environment, lab, write_experiment
 from tests.cli.test_recover import crashed  # noqa: F401 - a fixture
+from tests.cli.test_run import AGENT_SHOUTS, wait_for
 
 DAY = 24 * 3600
 
@@ -53,10 +55,31 @@ def test_only_abandoning_gives_paid_work_up_and_it_says_how_much(crashed: Path) 
     told = lab("clean", "--abandon", "x", "--list", cwd=crashed)
     done = lab("clean", "--abandon", "x", "--yes", cwd=crashed)
 
-    assert "2 finished results are not committed" in told.out
+    assert "2 finished results not committed" in told.out
     assert "gave up 2 finished results" in done.out
+    assert "1 of 4 trials finished" in lab("show", "x", cwd=crashed).out
     planned = lab("retry", "x", "--dry-run", cwd=crashed)
     assert "1 trial taken over, 3 to run" in planned.err
+
+
+def test_what_a_stopped_run_gave_up_is_not_shown_any_more(tmp_path: Path) -> None:
+    slow = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t0": time.sleep(600)\n' + AGENT_SHOUTS
+    write_experiment(tmp_path, agent=slow, extra="max_concurrency: 2\n")
+    words = [str(LAB), "run", "--run-id", "x", "--grace", "0"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    status = tmp_path / ".lab/runs/x/status.json"
+    wait_for(lambda: status.exists() and json.loads(status.read_text())["counts"]["buffered"] == 2)
+    process.terminate()
+    assert process.wait(60) == 130
+    assert "2 of 3 trials finished" in lab("show", "x", cwd=tmp_path).out
+
+    lab("clean", "--abandon", "x", "--yes", cwd=tmp_path)
+
+    assert "cancelled: 0 of 3 trials finished" in lab("show", "x", cwd=tmp_path).out
+    counts = lab("log", "list", "--json", cwd=tmp_path).json()[0]["counts"]
+    assert (counts["buffered"], counts["passed"]) == (0, 0)
 
 
 def test_kept_workspaces_are_removed_when_asked(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ def test_kept_workspaces_are_graded_again_by_another_grader(tmp_path: Path, kind
     done = lab("regrade", "x", "--grader", "lenient", "--run-id", "y", cwd=tmp_path)
 
     assert done.code == 0, done.err
+    assert "adopted" not in done.out
     totals = {run: lab("show", run, "--json", cwd=tmp_path).json()["summary"]["totals"] for run in ("x", "y")}
     assert (totals["x"]["pass"], totals["y"]["pass"]) == (2, 3)
     assert lab("verify", "y", cwd=tmp_path).code == 0

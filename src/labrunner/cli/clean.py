@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
-from labrunner.display.quantities import format_size
+from labrunner.display.quantities import format_count, format_size
 from labrunner.engine.cleaning import (
     Leftover,
     Sweep,
@@ -75,12 +75,12 @@ def clean(  # noqa: PLR0913 - the signature is the command line
 
 
 def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
-    lost = count_uncommitted(paths)
-    typer.echo(f"{paths.root.name}: {lost} finished results are not committed; they would be lost for good")
-    if list_only or (not yes and not typer.confirm("give them up?")):
+    told = format_count(count_uncommitted(paths), "finished result")
+    typer.echo(f"{paths.root.name}: {told} not committed, which would be lost for good with its buffer")
+    if list_only or (not yes and not typer.confirm("give it up?")):
         return
-    abandon(paths)
-    typer.echo(f"gave up {lost} finished results of {paths.root.name}")
+    done = abandon(paths)
+    typer.echo(f"gave up {format_count(done.results, 'finished result')} of {paths.root.name}")
 
 
 def _tell(found: list[Leftover]) -> None:

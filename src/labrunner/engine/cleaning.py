@@ -11,13 +11,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
+
 from labrunner.engine.strays import find_strays, remove_all_of, remove_strays
 from labrunner.errors import LabError, RunLocked
+from labrunner.records import canonical
 from labrunner.store.buffer import snapshot
+from labrunner.store.durable import replace
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import RunListing, list_runs
+from labrunner.store.listing import RunListing, count_results, list_runs
 from labrunner.store.lock import acquire, is_owned
-from labrunner.store.record import read_run
+from labrunner.store.record import read_run, read_status
 from labrunner.trial.removal import remove
 
 BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
@@ -100,7 +104,17 @@ def abandon(paths: RunPaths) -> Abandoned:
         asyncio.run(remove_all_of(paths, read_run(paths).run_id))
         for path in _buffer_files(paths):
             remove(path)
+        _write_counts(paths)
     return Abandoned(results=lost)
+
+
+def _write_counts(paths: RunPaths) -> None:
+    """Let the status say what is left: nobody is to look for results that were given up."""
+    status = read_status(paths)
+    if status is not None:
+        counts = count_results(paths, status.counts.planned)
+        data = canonical.encode_line(msgspec.structs.replace(status, counts=counts))
+        replace(paths.status, data, point="status")
 
 
 def remove_spent_buffers(runs_dir: Path, now: float) -> None:

@@ -68,15 +68,17 @@ def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
 
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     """Go through everything that is finished."""
-    expense = Expense()
+    expense, finished = Expense(), 0
     with survey(paths) as seen:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
         basis = basis_of(seen)
         invalidated = {mark.trial_id for mark in read_invalidations(paths)}
         tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
         for trial, timing in seen.finished():
+            finished += 1
             if tally.add(trial):
                 expense.add(trial, timing)
+    basis["waiting"] = finished - seen.committed
     return Results(run_id=run_id, experiment=experiment, tally=tally, expense=expense, basis=basis)
 
 

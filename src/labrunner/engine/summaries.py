@@ -1,8 +1,9 @@
 """A run's summary as its owner wrote it, used again for as long as it holds.
 
-Rules: a summary names what it was made from (the end of the journal, the marks on trials, the version of this
-program) and carries a seal over itself. When any of these differs, when results wait in the buffer, or when
-the file can't be read, it is computed anew: the rows are the truth, this is a view of them.
+Rules: a summary names what it was made from (the end of the journal, how many results waited in the buffer,
+the marks on trials, the version of this program) and carries a seal over itself. When any of these differs,
+when results wait in the buffer, or when the file can't be read, it is computed anew: the rows are the truth,
+this is a view of them.
 """
 
 import msgspec
@@ -17,7 +18,7 @@ _decoder = msgspec.json.Decoder(SummaryRecord)
 
 
 def basis_of(seen: Survey) -> dict[str, object]:
-    """What a summary of this moment is made from."""
+    """What a summary of this moment is made from; whoever reads what waits counts it."""
     try:
         marks = seen.paths.invalidations.read_bytes()
     except FileNotFoundError:
@@ -25,6 +26,7 @@ def basis_of(seen: Survey) -> dict[str, object]:
     return {
         "committed": seen.committed,
         "chain": seen.chain,
+        "waiting": 0,
         "invalidations": canonical.digest_bytes(marks),
         "labrunner": __version__,
     }

@@ -18,7 +18,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.reading import RunState, judge_state
 from labrunner.store.record import decode, read_status
-from labrunner.store.survey import Survey, survey
+from labrunner.store.survey import survey
 
 _SHOWN: Final = 8
 
@@ -123,18 +123,20 @@ def count_again(run: RunListing) -> RunListing:
     if run.state != "crashed":
         return run
     try:
-        with survey(run.paths) as seen:
-            return replace(run, counts=_count(run, seen))
+        return replace(run, counts=count_results(run.paths, run.planned))
     except LabError:
         return run
 
 
-def _count(run: RunListing, seen: Survey) -> Counts:
-    ends = Counter(row.verdict or row.outcome for row in seen.trials())
+def count_results(paths: RunPaths, planned: int) -> Counts:
+    """Count what is finished in a run that nobody owns, from its rows."""
+    with survey(paths) as seen:
+        committed = seen.committed
+        ends = Counter(row.verdict or row.outcome for row in seen.trials())
     return Counts(
-        planned=run.planned,
-        committed=seen.committed,
-        buffered=ends.total() - seen.committed,
+        planned=planned,
+        committed=committed,
+        buffered=ends.total() - committed,
         running=0,
         passed=ends["pass"],
         failed=ends["fail"],
