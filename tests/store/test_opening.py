@@ -1,6 +1,7 @@
 """Opening what a crash, or something worse, left behind."""
 
 import asyncio
+import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -349,6 +350,21 @@ def test_a_crash_leaves_one_note_with_what_was_in_flight(tmp_path: Path) -> None
     assert (note.committed, note.buffered, len(note.in_flight)) == (1, 1, 2)
     assert note.last_owner is not None
     assert note.rebooted is False
+
+
+def test_a_crash_note_tells_that_the_machine_was_started_again(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, PLANNED)
+
+    async def crash() -> None:
+        async with open_writer(paths) as writer:
+            await writer.write_status(make_status(PLANNED))
+
+    asyncio.run(crash())
+    owner = json.loads(paths.lock.read_bytes())
+    paths.lock.write_text(json.dumps(owner | {"boot_id": "an-earlier-boot"}))
+    write(paths)
+    (note,) = read_crashes(paths)
+    assert note.rebooted is True
 
 
 def test_a_run_that_ended_in_order_has_no_crash(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from labrunner.errors import InputError
 from labrunner.records.run import LockNote
+from labrunner.sandbox.marks import boot_id
 from labrunner.store.layout import RunPaths
-from labrunner.store.lock import boot_id, holder, is_owned
+from labrunner.store.lock import holder, is_owned
 
 
 def stop_run(paths: RunPaths, *, hurry: bool = False) -> LockNote | None:

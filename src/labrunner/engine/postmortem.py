@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from labrunner.records.run import LockNote
+from labrunner.sandbox.marks import boot_id
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.buffer import read_live, snapshot
 from labrunner.store.layout import RunPaths
-from labrunner.store.lock import boot_id, last_owner
+from labrunner.store.lock import last_owner
 from labrunner.store.record import read_run, read_status
 from labrunner.store.survey import read_last_line
 from labrunner.trial.attempt import stamp

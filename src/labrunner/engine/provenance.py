@@ -11,8 +11,8 @@ from typing import Final
 
 from labrunner import __version__
 from labrunner.records.run import Git, Provenance
+from labrunner.sandbox.marks import boot_id
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _GIT_PATIENCE_S: Final = 5.0
 
 
@@ -28,14 +28,6 @@ def observe(source: Path) -> Provenance:
         argv=tuple(sys.argv),
         git=_git(source.parent),
     )
-
-
-def boot_id() -> str:
-    """The kernel's mark of this boot; empty where there is none."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def _user() -> str:

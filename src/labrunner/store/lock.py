@@ -22,6 +22,7 @@ import msgspec
 from labrunner.errors import RunLocked, StoreError
 from labrunner.records import canonical
 from labrunner.records.run import LockNote
+from labrunner.sandbox.marks import boot_id
 from labrunner.store.durable import storing
 from labrunner.store.layout import RunPaths
 
@@ -90,14 +91,6 @@ def last_owner(paths: RunPaths) -> LockNote | None:
         return _read_note(fd)
     finally:
         os.close(fd)
-
-
-def boot_id() -> str:
-    """What tells one start of this machine from another; empty where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
 
 
 def _open(path: Path, how: int) -> int:

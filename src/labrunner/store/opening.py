@@ -12,6 +12,7 @@ from pathlib import Path
 
 from labrunner.records import canonical, schema
 from labrunner.records.run import CrashRecord, InFlight, LockNote, RunRecord
+from labrunner.sandbox.marks import boot_id
 from labrunner.store import tail
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.buffer import BrokenBuffer, Buffer, Changes, Completion, create_buffer, open_buffer
@@ -20,7 +21,7 @@ from labrunner.store.durable import cut, replace, storing, sync_folder, write_ag
 from labrunner.store.finished import FinishedSlots
 from labrunner.store.journal import GROUP_LIMIT, Journal, scan
 from labrunner.store.layout import RunPaths
-from labrunner.store.lock import RunLock, boot_id
+from labrunner.store.lock import RunLock
 from labrunner.store.loss import describe_loss
 from labrunner.store.points import reach
 from labrunner.store.record import read_crashes, read_run, read_status
