@@ -113,6 +113,11 @@ def test_options_for_python_tasks_are_refused_for_experiment_files(tmp_path: Pat
 def test_mistakes_in_a_task_file_are_told_in_one_sentence(tmp_path: Path) -> None:
     write_task(tmp_path, "1/0\n", "bad.py")
     (tmp_path / "empty.py").write_text("x = 1\n")
+    typo = "@task\ndef t():\n    return Task(dataset=[], solver=generate(temprature=1), scorer=includes())\n"
+    write_task(tmp_path, typo, "typo.py")
+    told = lab("eval", "typo.py", cwd=tmp_path)
+    assert f"{tmp_path}/typo.py:9: @task t: generate: there is no setting 'temprature'" in told.err
+    assert (told.code, told.err.strip().endswith("timeout (line 11)")) == (2, True)
     assert "ZeroDivisionError: division by zero (line 9)" in lab("eval", "bad.py", cwd=tmp_path).err
     assert "holds no @task function" in lab("eval", "empty.py", cwd=tmp_path).err
     assert "there is no such file" in lab("eval", "nowhere.py", cwd=tmp_path).err

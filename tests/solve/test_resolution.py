@@ -154,6 +154,7 @@ def test_trials_that_only_wait_are_not_bound_by_this_machine() -> None:
         ({"dataset": [Sample(input=3)]}, "input of sample 1 must be text or messages, found int"),  # type: ignore[arg-type]
         ({"dataset": [Sample(input="q", sandbox="docker")]}, "sandbox of sample 1 may name cpus"),
         ({"dataset": []}, "holds no task"),
+        ({"epochs": 0}, "epochs: must be a whole number from 1 on, found the number 0"),
         ({"fail_on_error": 0}, "fail_on_error"),
         ({"retry_on_error": -1}, "retry_on_error"),
     ],

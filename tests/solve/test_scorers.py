@@ -166,3 +166,12 @@ def test_scorers_of_one_name_are_told_apart() -> None:
         "includes1",
         "includes2",
     ]
+
+
+def test_a_scorer_that_returns_no_function_is_refused() -> None:
+    @scorer(metrics=[accuracy()])
+    def forgetful() -> None:
+        return None
+
+    with pytest.raises(TypeError, match="@scorer forgetful must return a function of state and target"):
+        forgetful()

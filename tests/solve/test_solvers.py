@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from labrunner.errors import InputError
 from labrunner.solve.messages import ChatMessageAssistant, ChatMessageUser, ModelOutput
 from labrunner.solve.mock import mock_model
 from labrunner.solve.modelgraded import model_graded_fact, model_graded_qa
@@ -106,6 +107,8 @@ def test_what_is_no_solver_is_refused() -> None:
 
     with pytest.raises(TypeError, match="@solver forgetful must return a function of the state, found None"):
         forgetful()
+    with pytest.raises(InputError, match="generate: there is no setting 'temprature'"):
+        generate(temprature=0.5)
 
 
 def asking_model(*answers: ModelOutput | str) -> Any:

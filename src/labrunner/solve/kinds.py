@@ -48,6 +48,9 @@ COUNT_OR_NONE: Final = Kind("a whole number from 0 on", lambda value: _is_whole(
 TRUTH: Final = Kind("true or false", lambda value: isinstance(value, bool))
 TEXT: Final = Kind("text", lambda value: isinstance(value, str))
 TEXTS: Final = Kind("a list of texts", _are_texts)
+TEXT_OR_TEXTS: Final = Kind(
+    "text or a list of texts", lambda value: isinstance(value, str) or _are_texts(value)
+)
 MAP: Final = Kind("a map", lambda value: isinstance(value, Mapping))
 MAP_OF_TEXTS: Final = Kind(
     "a map of texts",

@@ -73,6 +73,10 @@ def _blaming(where: str, doing: str) -> Iterator[None]:
     """Say where somebody's code failed, in one sentence."""
     try:
         yield
+    except InputError as error:
+        if "/" in error.where:  # it names a file already, such as the dataset's
+            raise
+        raise InputError(where, f"{doing}: {error}{_line_of(error, where)}") from error
     except LabError:
         raise
     except Exception as error:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from labrunner.errors import InputError
+from labrunner.solve import kinds
 from labrunner.solve.score import metric
 
 Figure: TypeAlias = Callable[[Sequence[float]], float]
@@ -98,6 +99,5 @@ class Epochs:
 
     def __post_init__(self) -> None:
         """Refuse what can't be done, where it is written."""
-        if self.epochs < 1:
-            raise InputError("epochs", f"must be at least 1, found {self.epochs}")
+        kinds.COUNT.check("epochs", self.epochs)
         find_reducer(self.reducer)

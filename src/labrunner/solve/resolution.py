@@ -17,6 +17,7 @@ from labrunner.experiment.model import Experiment, Folder, Program, Variant
 from labrunner.experiment.overrides import Overrides, apply_overrides
 from labrunner.experiment.resolution import resolve
 from labrunner.records import canonical
+from labrunner.solve import kinds
 from labrunner.solve.command import CommandGrader, CommandSolver, split_scorers
 from labrunner.solve.config import GenerateConfig, make_config
 from labrunner.solve.description import describe, is_plain
@@ -122,7 +123,7 @@ def _refuse_without_model(task: Task, live: LiveTask) -> None:
 
 
 def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) -> Document:
-    epochs = task.epochs if isinstance(task.epochs, Epochs) else Epochs(task.epochs or 1)
+    epochs = _epochs(task)
     data: dict[str, Any] = {
         "schema": 1,
         "name": task.title,
@@ -142,6 +143,13 @@ def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) ->
         data["setup"] = setup_section(task.setup)
     data = {name: value for name, value in data.items() if value is not None}
     return Document(data=data, places={(): Place(file=_where(task), line=None, folder=folder)})
+
+
+def _epochs(task: Task) -> Epochs:
+    if task.epochs is None or isinstance(task.epochs, Epochs):
+        return task.epochs or Epochs(1)
+    kinds.COUNT.check(f"{_where(task)}: epochs", task.epochs)
+    return Epochs(task.epochs)
 
 
 def _metadata(task: Task) -> dict[str, Any]:
@@ -193,7 +201,7 @@ def _config(live: LiveTask) -> GenerateConfig:
 
 def _program(task: Task, live: LiveTask) -> Program:
     origin = task.origin
-    epochs = task.epochs if isinstance(task.epochs, Epochs) else Epochs(task.epochs or 1)
+    epochs = _epochs(task)
     scorers: Sequence[Judge | CommandGrader] = (*live.judges, *([live.grader] if live.grader else []))
     return Program(
         task=origin.name if origin else task.title,

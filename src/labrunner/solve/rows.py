@@ -10,7 +10,9 @@ from urllib.parse import unquote_to_bytes
 
 from labrunner.errors import InputError
 from labrunner.experiment import model
+from labrunner.experiment.problems import found
 from labrunner.experiment.substitution import escape
+from labrunner.solve import kinds
 from labrunner.solve.description import is_plain
 from labrunner.solve.messages import from_plain, to_plain
 from labrunner.solve.place import resolve_path
@@ -22,10 +24,14 @@ _OF_RESOURCES: Final = frozenset({"cpus", "memory_mb", "pids", "disk_mb"})
 
 def make_rows(samples: Sequence[Sample], where: str) -> list[dict[str, Any]]:
     """Write samples as task rows; those without an id are numbered from 1."""
-    return [
-        _row(sample, str(number) if sample.id is None else str(sample.id), where)
-        for number, sample in enumerate(samples, 1)
-    ]
+    rows: list[dict[str, Any]] = []
+    for number, sample in enumerate(samples, 1):
+        if not isinstance(sample, Sample):
+            raise InputError(where, f"sample {number} of the dataset must be a Sample, {_found(sample)}")
+        id = str(number) if sample.id is None else str(sample.id)
+        _check(sample, id, where)
+        rows.append(_row(sample, id, where))
+    return rows
 
 
 def read_sample(task: model.Task) -> Sample:
@@ -52,6 +58,19 @@ def setup_section(script: str) -> dict[str, Any]:
     first, _, _ = text.partition("\n")
     shell = shlex.split(first[2:]) if first.startswith("#!") else ["/bin/sh"]
     return {"command": [escape(word) for word in (*shell, "-c", text)]}
+
+
+def _found(value: object) -> str:
+    hint = "; write Sample(**record)" if isinstance(value, dict) else ""
+    return f"found {found(value)}{hint}"
+
+
+def _check(sample: Sample, id: str, where: str) -> None:
+    """Refuse fields that hold something else than they say."""
+    kinds.TEXT_OR_TEXTS.check(f"{where}: target of sample {id}", sample.target)
+    kinds.TEXTS.check(f"{where}: choices of sample {id}", sample.choices)
+    kinds.MAP_OF_TEXTS.check(f"{where}: files of sample {id}", sample.files)
+    kinds.TEXT.check(f"{where}: setup of sample {id}", sample.setup)
 
 
 def _row(sample: Sample, id: str, where: str) -> dict[str, Any]:

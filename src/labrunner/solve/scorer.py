@@ -54,7 +54,11 @@ def scorer(
         @wraps(make)
         def made(*args: P.args, **kwargs: P.kwargs) -> Judge:
             arguments = describe(bind_arguments(make, args, kwargs))
-            return Judge(name or make.__name__, make(*args, **kwargs), chosen, arguments)
+            called, score = name or make.__name__, make(*args, **kwargs)
+            if not callable(score):
+                told = f"must return a function of state and target, found {type(score).__name__}"
+                raise TypeError(f"@scorer {called} {told}")
+            return Judge(called, score, chosen, arguments)
 
         return made
 

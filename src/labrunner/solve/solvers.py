@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from labrunner.solve.config import make_config
 from labrunner.solve.description import describe
 from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from labrunner.solve.place import resolve_path
@@ -20,6 +21,7 @@ _FIELD: Final = re.compile(r"\{(\w+)\}")
 @solver
 def generate(tool_calls: ToolCalls = "loop", **settings: Any) -> Solver:  # noqa: ANN401 - of GenerateConfig
     """Ask the model, and run the tools that it asks for."""
+    make_config(settings, "generate")  # refused here, not in the first sample
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         return await generate(state, tool_calls, **settings)
