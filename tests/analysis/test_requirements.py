@@ -108,6 +108,13 @@ def test_a_variant_that_is_not_there_is_refused_with_those_that_are() -> None:
         unmet("tretment > baseline")
 
 
+def test_a_figure_beside_what_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="'pass > banana': pass is a figure; expected a number beside it"):
+        unmet("pass > banana")
+    with pytest.raises(InputError, match="mean is a figure"):
+        unmet("mean >= nan")
+
+
 def test_a_coverage_that_can_not_be_is_refused() -> None:
     with pytest.raises(InputError, match="a share above 0 and up to 1, found 95"):
         parse_requirements([], coverage=95)

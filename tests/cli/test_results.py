@@ -92,6 +92,32 @@ def test_query_refuses_what_is_no_select_and_runs_that_are_not_there(here: Path)
     assert lab("query", "nope", "select 1", cwd=here).code == 2
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "table", "parquet"])
+def test_a_query_that_fails_midway_leaves_no_file_and_keeps_the_one_before(
+    here: Path, tmp_path: Path, form: str
+) -> None:
+    target = tmp_path / "out"
+    bad = "select cast(if(schedule_idx > 60, 'x', '1') as int) as n from trials"
+    failed = lab("query", "made", bad, "--format", form, "-o", target, cwd=here)
+    assert (failed.code, list(tmp_path.iterdir())) == (2, [])
+    target.write_text("before")
+    assert lab("query", "made", bad, "--format", form, "-o", target, cwd=here).code == 2
+    assert target.read_text() == "before"
+
+
+def test_a_place_that_an_answer_can_not_be_written_to_is_told(here: Path, tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        told = lab("query", "made", "select 1", "--format", form, "-o", tmp_path / "no" / "out", cwd=here)
+        assert told.code not in {0, 1}
+        assert f"writing {tmp_path}/no/out: no such file or directory" in told.err
+
+
+def test_a_device_is_written_to_and_stays_what_it_is(here: Path) -> None:
+    told = lab("query", "made", "select 1 as n", "--format", "csv", "-o", "/dev/stdout", cwd=here)
+    assert (told.code, told.out) == (0, "n\n1\n")
+    assert Path("/dev/stdout").is_symlink()
+
+
 def test_a_long_table_says_how_much_it_left_out(here: Path) -> None:
     told = lab("query", "made", "select * from range(1000)", cwd=here).out
     assert "and 800 more rows; --format csv or json gives all" in told

@@ -5,6 +5,7 @@ difference is shown: after adjustment for several comparisons, and however error
 `treatment >= baseline` asks that the treatment is not shown to be worse.
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -120,6 +121,10 @@ def refuse_unknown(requirements: Requirements, variants: Sequence[str]) -> None:
     """Raise InputError when a condition names a variant that is not there."""
     for condition in requirements.conditions:
         for name in _names(condition):
+            if name in FIGURES and name not in variants:
+                raise InputError(
+                    OPTION, f"{condition.text!r}: {name} is a figure; expected a number beside it"
+                )
             if name not in variants:
                 known = ", ".join(variants)
                 raise InputError(
@@ -190,5 +195,7 @@ def _number(text: str) -> float | None:
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
+        return None
+    if not math.isfinite(value):
         return None
     return value / 100 if is_percent else value

@@ -1,7 +1,6 @@
 """`lab query`: SQL over runs."""
 
 import sys
-from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
@@ -15,6 +14,7 @@ from labrunner.display.safetext import sanitise_line
 from labrunner.errors import InputError
 from labrunner.query.database import Answer, ask
 from labrunner.query.formats import to_cells, write_csv, write_json
+from labrunner.query.target import replacing
 from labrunner.store.listing import find_run
 
 app = make_app()
@@ -58,16 +58,24 @@ def query(
 
 
 def _write(answer: Answer, chosen: str, output: Path | None) -> None:
-    if chosen == "parquet" and output is not None:
-        answer.write_parquet(output)
+    if output is None:
+        _write_text(answer, chosen, sys.stdout)
         return
-    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as stream:
-        if chosen == "csv":
-            write_csv(answer, stream, clean=sanitise_line if stream.isatty() else str)
-        elif chosen == "json":
-            write_json(answer, stream)
-        else:
-            _write_table(answer, stream)
+    with replacing(output) as place:
+        if chosen == "parquet":
+            answer.write_parquet(place)
+            return
+        with place.open("w", encoding="utf-8") as stream:
+            _write_text(answer, chosen, stream)
+
+
+def _write_text(answer: Answer, chosen: str, stream: TextIO) -> None:
+    if chosen == "csv":
+        write_csv(answer, stream, clean=sanitise_line if stream.isatty() else str)
+    elif chosen == "json":
+        write_json(answer, stream)
+    else:
+        _write_table(answer, stream)
 
 
 def _write_table(answer: Answer, stream: TextIO) -> None:

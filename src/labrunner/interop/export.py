@@ -9,6 +9,7 @@ from typing import Final
 from labrunner.engine.lookup import RunInFull
 from labrunner.errors import InputError, StoreError
 from labrunner.interop import flat, html, inspect_log, junit, markdown
+from labrunner.query.target import replacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,11 @@ def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
     target = output or default_target(seen, name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return chosen.write(seen, target)
+        if name == "inspect":
+            return chosen.write(seen, target)
+        with replacing(target) as place:
+            chosen.write(seen, place)
+        return (target,)
     except OSError as error:
         raise StoreError(f"writing {target}: {error.strerror or error}") from error
 
