@@ -130,9 +130,7 @@ def test_retry_rates_that_differ_make_a_run_unstable() -> None:
     assert report.variants[1].rate_p is not None
     assert report.variants[1].rate_p < 0.001
     assert not report.is_stable
-    assert report.reasons == (
-        f"b: its retry rate differs from a's (p = {report.variants[1].rate_p:.3g})",
-    )
+    assert report.reasons == (f"b: its retry rate differs from a's (p = {report.variants[1].rate_p:.3g})",)
     assert report.verdict.startswith("not stable: 12 of 120 trials needed a retry; b: its retry rate")
 
 
