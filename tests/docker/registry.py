@@ -1,5 +1,6 @@
 """A registry on this machine's loopback: as much of the protocol as a pull needs, and faults on demand."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -34,6 +35,8 @@ def make_layer(name: str) -> bytes:
 class Registry:
     """Serves one small image under any name, each with a layer of its own on top."""
 
+    login: str = ""
+    """user:password; without one, everybody is served."""
     busy: int = 0
     """So many more requests for manifests are answered with 429."""
     crowd: int = 0
@@ -62,6 +65,9 @@ class Registry:
 
     def image(self, name: str) -> str:
         return f"127.0.0.1:{self._server.server_port}/{name}:1"
+
+    def is_welcome(self, told: str | None) -> bool:
+        return not self.login or told == f"Basic {base64.b64encode(self.login.encode()).decode()}"
 
     def move(self, name: str, **labels: str) -> str:
         """Let a name's tag mean an image with these labels; the manifest's digest."""
@@ -122,6 +128,8 @@ class Registry:
                 self.do_GET()
 
             def do_GET(self) -> None:
+                if not registry.is_welcome(self.headers.get("Authorization")):
+                    return self.answer(401, b"{}", "application/json")
                 words = self.path.strip("/").split("/")
                 if len(words) < 4:
                     return self.answer(200, b"{}", "application/json")
@@ -137,6 +145,7 @@ class Registry:
 
             def answer(self, status: int, body: bytes, kind: str) -> None:
                 self.send_response(status)
+                self.send_header("WWW-Authenticate", 'Basic realm="registry"')
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.send_header("Docker-Content-Digest", digest_of(body))

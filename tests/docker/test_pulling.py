@@ -1,6 +1,7 @@
 """Images from a real registry, pulled by a real engine."""
 
 import asyncio
+import base64
 import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -75,6 +76,22 @@ async def test_a_registry_that_stays_busy_is_named(registry: Registry, engine: E
     registry.busy = 1000
     with pytest.raises(SandboxFailed, match=r"pulling image .*busy:1: toomanyrequests.*by hand"):
         await Images(engine, Pauses()).resolve(make_sandbox(image=registry.image("busy")))
+
+
+async def test_a_private_image_is_pulled_with_the_stored_login(
+    registry: Registry, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.login = "ann:secret"
+    image = registry.image("private/tool")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with pytest.raises(SandboxFailed, match=r"pulling image .*private/tool"):
+        await Images(engine, Pauses()).resolve(make_sandbox(image=image))
+    host = image.partition("/")[0]
+    auths = {host: {"auth": base64.b64encode(registry.login.encode()).decode()}}
+    (tmp_path / "config.json").write_text(json.dumps({"auths": auths}))
+    found = await Images(engine, Pauses()).resolve(make_sandbox(image=image))
+    assert (found.repo_digest or "").startswith(host)
+    await engine.remove_image(image)
 
 
 async def test_three_images_come_at_once_and_no_more(registry: Registry, engine: Engine) -> None:

@@ -29,6 +29,7 @@ from labrunner.sandbox.docker.answers import (
 )
 from labrunner.sandbox.docker.attachment import Attachment
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, blamed
+from labrunner.sandbox.docker.credentials import find_login
 
 CALL_S: Final = 60.0
 SLOW_CALL_S: Final = 300.0
@@ -173,9 +174,10 @@ class Engine:
                 raise
 
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
-        """Pull an image; yields what the engine tells on the way."""
+        """Pull an image, logged in as the docker command is; yields what the engine tells on the way."""
+        login = await asyncio.to_thread(find_login, name) if "/" in name else None
         with blamed(f"pulling image {name}"):
-            async for line in self._client().images.pull(name, stream=True):
+            async for line in self._client().images.pull(name, auth=login, stream=True):
                 yield PullNews.of(line)
 
     async def build(
