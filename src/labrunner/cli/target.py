@@ -43,7 +43,9 @@ _Runs = Annotated[
     list[Path] | None,
     typer.Argument(metavar="RUN", help="paths, ids, unique parts of ids, or `last` (the default)"),
 ]
-_Sandbox = Annotated[str | None, typer.Option(help="bubblewrap or process, instead of the experiment's")]
+_Sandbox = Annotated[
+    str | None, typer.Option(help="docker, bubblewrap or process, instead of the experiment's")
+]
 _MaxConcurrency = Annotated[str | None, typer.Option(help="how many trials at once, or `auto`")]
 _Replications = Annotated[
     int | None, typer.Option("--replications", "--epochs", min=1, help="repeats of each trial")
