@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from labrunner.analysis.summary import summarise
+from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
 from labrunner.display.console import to_text
 from labrunner.display.report import format_figure
@@ -175,3 +175,29 @@ def test_large_figures_keep_their_leading_digits() -> None:
         "99.500",
         "1.2346e+05",
     ]
+
+
+def show_in_short(*rows: TrialRow) -> str:
+    summary = make_summary(*rows)
+    return to_text(show_run(state="success", status=make_status(), summary=summary, in_full=False))
+
+
+def test_in_short_a_whole_run_is_its_table_and_what_differs() -> None:
+    told = show_in_short(*all_graded("a"), *all_graded("b"))
+    assert "against a" in told
+    assert "pass@k" not in told
+    assert "median" not in told
+    assert "lower" not in told
+
+
+def test_in_short_a_run_with_errors_still_shows_its_bounds() -> None:
+    told = show_in_short(*all_graded()[:-1], failed("a", "t3", 1))
+    assert "lower  observed  upper  coverage" in told
+
+
+def test_in_short_a_run_with_retries_still_shows_what_they_may_have_bent() -> None:
+    rows = [graded("a", "t0", 0, value=0.0, attempts=2), *all_graded()[1:]]
+    told = show_in_short(*rows)
+    shift = read_report(make_summary(*rows)).retry_shift
+    assert shift is not None
+    assert shift.verdict.split(";")[0] in unwrapped(told)

@@ -110,10 +110,11 @@ def _show_end(end: RunEnd) -> None:
     name = address(end.paths)
     hints = [
         ("the run", str(end.paths.root)),
-        ("look again", f"lab show {name}"),
+        ("every table", f"lab show {name}"),
         ("check it", f"lab verify {name}"),
     ]
     console = make_console()
-    console.print(show_run(state=end.status.status, status=end.status, summary=end.summary, hints=hints))
+    state, summary = end.status.status, end.summary
+    console.print(show_run(state=state, status=end.status, summary=summary, hints=hints, in_full=False))
     if end.exit_code != ExitCode.SUCCESS:
         console.print(DECISION)

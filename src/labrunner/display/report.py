@@ -56,6 +56,18 @@ def show_details(report: Report) -> RenderableType:
     return stack(*(stack(make_line(""), part) for part in parts if part is not None))
 
 
+def show_findings(report: Report) -> RenderableType:
+    """Show what nobody should overlook: what errors may hide, what differs, what retries may have bent."""
+    is_whole = all(each.coverage == 1.0 for each in report.figures)
+    shift = report.retry_shift
+    parts = [
+        None if is_whole else _show_bounds(report.figures),
+        _show_differences(report.comparisons),
+        stack(*_show_verdict(shift)) if shift else None,
+    ]
+    return stack(*(stack(make_line(""), part) for part in parts if part is not None))
+
+
 def format_figure(value: float | None) -> str:
     """Write a mean; `-` when there is none."""
     if value is None:

@@ -15,7 +15,7 @@ from labrunner.analysis.interval import Interval
 from labrunner.analysis.summary import read_report
 from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
 from labrunner.display.quantities import format_count, format_duration
-from labrunner.display.report import format_figure, format_range, show_chart, show_details
+from labrunner.display.report import format_figure, format_range, show_chart, show_details, show_findings
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading import RunState
@@ -36,15 +36,20 @@ _COLUMNS: Final = (
 
 
 def show_run(
-    *, state: RunState, status: StatusRecord, summary: SummaryRecord, hints: Sequence[tuple[str, str]] = ()
+    *,
+    state: RunState,
+    status: StatusRecord,
+    summary: SummaryRecord,
+    hints: Sequence[tuple[str, str]] = (),
+    in_full: bool = True,
 ) -> RenderableType:
-    """Show a run; `hints` say where to look next."""
+    """Show a run, or only what nobody should overlook of it; `hints` say where to look next."""
     told = state_line(state, status, finished=summary.totals.trials)
     return stack(
         make_line(told, _STYLES.get(state, "")),
         make_line(f"digest {status.chain}") if status.chain else None,
         make_line(""),
-        show_summary(summary, is_over=state != "started"),
+        show_summary(summary, is_over=state != "started", in_full=in_full),
         make_hints(hints),
     )
 
@@ -79,7 +84,7 @@ def _describe_end(state: RunState, status: StatusRecord) -> str:
     return f"; {cause}{status.error.message}{trial}"
 
 
-def show_summary(summary: SummaryRecord, *, is_over: bool = True) -> RenderableType:
+def show_summary(summary: SummaryRecord, *, is_over: bool = True, in_full: bool = True) -> RenderableType:
     """Show the table of variants, a chart, how they were computed, and what to beware of."""
     report = read_report(summary)
     chart = show_chart(report.figures) if report.has_intervals else None
@@ -90,7 +95,7 @@ def show_summary(summary: SummaryRecord, *, is_over: bool = True) -> RenderableT
     return stack(
         _table(report.figures),
         stack(make_line(""), chart) if chart is not None else None,
-        show_details(report) if report.has_intervals else None,
+        (show_details if in_full else show_findings)(report) if report.has_intervals else None,
         make_line("") if notes or warnings else None,
         *(make_line(note, "dim") for note in notes),
         *(make_item("warning:", str(warning), "yellow") for warning in warnings),
