@@ -6,11 +6,14 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from labrunner.errors import StoreError
 from labrunner.store.layout import RunPaths
+from labrunner.store.writer import RunWriter, open_writer
 from tests.cli.calling import lab, write_experiment
 from tests.cli.test_run import AGENT_SHOUTS
 from tests.crash.driver import Job
@@ -18,6 +21,7 @@ from tests.crash.driving import Driver, open_driver
 from tests.crash.faults import Fault
 from tests.crash.invariants import check_complete, check_dead
 from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.store.sample import make_rows, make_run
 
 pytestmark = pytest.mark.crash
 
@@ -146,6 +150,46 @@ def test_a_run_on_a_full_disk_stops_and_goes_on_once_there_is_room(small_disk: P
     totals = lab("show", "r", "--log-dir", str(small_disk / "runs"), "--json", cwd=folder).json()
     assert totals["summary"]["totals"]["trials"] == 6
     assert lab("verify", "r", "--log-dir", str(small_disk / "runs"), cwd=folder).code == 0
+
+
+async def fill_and_finish(paths: RunPaths, disk: Path, slots: list[int]) -> list[str]:
+    """Fill the disk under an owner, let slots finish one by one, and tell what became of each."""
+    told: list[str] = []
+    with suppress(StoreError):
+        async with open_writer(paths) as writer:
+            fill(disk / "filler")
+            told = [await finish(writer, idx) for idx in slots]
+    return told
+
+
+async def finish(writer: RunWriter, idx: int) -> str:
+    try:
+        return f"{idx}: {await writer.finish(make_rows(idx), token=f'token-{idx}')}"
+    except StoreError as error:
+        return f"{idx}: {error}"
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(512))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("first", [0, 3], ids=["committed", "buffered"])
+async def test_what_is_in_hand_when_the_disk_is_full_is_kept(small_disk: Path, first: int) -> None:
+    paths = make_run(small_disk, 8)
+
+    told = await fill_and_finish(paths, small_disk, [first, first + 1])
+
+    assert told[0] == f"{first}: True"
+    assert "the disk is full" in told[1]
+    (small_disk / "filler").unlink()
+    async with open_writer(paths) as writer:
+        assert writer.is_finished(first)
+        assert not writer.is_finished(first + 1)
+        assert await writer.finish(make_rows(first + 1), token="again")
+    assert not paths.reserve.exists()
 
 
 @pytest.fixture

@@ -44,8 +44,7 @@ class PowerCuts:
             self._driver.start(self.job(place / "runs"), heard)
             try:
                 while made < cuts and self._runs_on(random.uniform(0.0, 0.4)):
-                    self._cut_once(image, heard)
-                    made += 1
+                    made += self._cut_once(image, heard)
             finally:
                 self._driver.kill()
         return made
@@ -54,15 +53,18 @@ class PowerCuts:
         self._driver.hear_for(seconds)
         return self._driver.heard.code is None
 
-    def _cut_once(self, image: Path, heard: Heard) -> None:
+    def _cut_once(self, image: Path, heard: Heard) -> bool:
+        """Cut the power, unless the run has just ended."""
         copy = self._folder / "copy"
         self._driver.send(signal.SIGSTOP)
-        _wait_stopped(self._driver.pid)
+        if not _wait_stopped(self._driver.pid):
+            return False
         self._driver.hear_for(0.05)
         copy_image(image, copy)
         self._go_on(copy, Heard(finished=dict(heard.finished), finished_trials=set(heard.finished_trials)))
         copy.unlink()
         self._driver.send(signal.SIGCONT)
+        return True
 
     def _go_on(self, copy: Path, heard: Heard) -> None:
         """Look at what the cut left, then go on with it to the end, on another server: ours is stopped."""
@@ -74,15 +76,20 @@ class PowerCuts:
             check_complete(paths, self._folder / "undisturbed" / RUN_ID)
 
 
-def _wait_stopped(pid: int) -> None:
-    """A thread inside a sync stops only when the sync is done."""
+def _wait_stopped(pid: int) -> bool:
+    """A thread inside a sync stops only when the sync is done. False for a process that has ended."""
     while True:
-        states = [
-            Path(f"/proc/{pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()[0]
-            for task in os.listdir(f"/proc/{pid}/task")
-        ]
+        try:
+            states = [
+                Path(f"/proc/{pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()[0]
+                for task in os.listdir(f"/proc/{pid}/task")
+            ]
+        except (FileNotFoundError, ProcessLookupError):
+            states = []
         if set(states) <= {"T", "t"}:
-            return
+            return bool(states)
+        if "Z" in states:
+            return False
         time.sleep(0.002)
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +98,8 @@ class Buffer:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         """Take over a connection; see `open_buffer`."""
+        self.spend: Callable[[], bool] = lambda: False
+        """Makes room on a full disk, if it can."""
         self._path = path
         self._connection = connection
         self._synced = True
@@ -106,14 +108,24 @@ class Buffer:
         """Carry out all changes, or none."""
         with _storing(self._path):
             self._set_synced(synced)
-            self._connection.execute("BEGIN IMMEDIATE")
-            reach("buffer.begun")
-            self._apply(changes)
-            reach("buffer.inserted")
-            self._connection.execute("COMMIT")
-            reach("buffer.committed")
+            try:
+                self._transact(changes)
+            except sqlite3.Error as error:
+                if _is_unsynced(error) or not (_is_full(self._path, error) and self.spend()):
+                    raise
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._transact(changes)
         if changes.committed is not None:
             reach("buffer.trimmed")
+
+    def _transact(self, changes: Changes) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        reach("buffer.begun")
+        self._apply(changes)
+        reach("buffer.inserted")
+        self._connection.execute("COMMIT")
+        reach("buffer.committed")
 
     def _apply(self, changes: Changes) -> None:
         run = self._connection.executemany
@@ -328,10 +340,23 @@ def _storing(path: Path) -> Iterator[None]:
 
 def _say(path: Path, error: sqlite3.Error) -> str:
     """Tell SQLite's error in the words of other files; it keeps the system's own number to itself."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL or (code in _UNWRITTEN and _has_no_room(path.parent)):
+    if _is_full(path, error):
         return say(OSError(errno.ENOSPC, ""))
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return say(OSError(errno.EIO, "")) if code == sqlite3.SQLITE_IOERR else str(error)
+
+
+def _is_unsynced(error: sqlite3.Error) -> bool:
+    """Whether a sync failed: what it was to keep may be gone, whatever a second one would say."""
+    return getattr(error, "sqlite_errorcode", 0) in {
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_DIR_FSYNC,
+    }
+
+
+def _is_full(path: Path, error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_FULL or (code in _UNWRITTEN and _has_no_room(path.parent))
 
 
 def _has_no_room(folder: Path) -> bool:

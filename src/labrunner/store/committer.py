@@ -20,6 +20,7 @@ from labrunner.store.finished import FinishedSlots
 from labrunner.store.journal import GROUP_LIMIT
 from labrunner.store.layout import RunPaths
 from labrunner.store.points import reach
+from labrunner.store.reserve import Reserve
 from labrunner.store.slot import SlotBytes, decode_payload, encode_payload
 
 
@@ -47,14 +48,14 @@ class RunFiles:
         return (self.predictions, self.scores, self.trials, self.timings, self.commits)
 
 
-def open_files(paths: RunPaths) -> RunFiles:
+def open_files(paths: RunPaths, reserve: Reserve) -> RunFiles:
     """Open the files of a run whose ends are sound."""
     return RunFiles(
-        predictions=open_append(paths.predictions),
-        scores=open_append(paths.scores),
-        trials=open_append(paths.trials),
-        timings=open_append(paths.timings),
-        commits=open_append(paths.commits),
+        predictions=open_append(paths.predictions, reserve.spend),
+        scores=open_append(paths.scores, reserve.spend),
+        trials=open_append(paths.trials, reserve.spend),
+        timings=open_append(paths.timings, reserve.spend),
+        commits=open_append(paths.commits, reserve.spend),
     )
 
 
@@ -62,7 +63,14 @@ class Committer:
     """Publishes one run's slots."""
 
     def __init__(
-        self, *, run_id: str, chain: str, finished: FinishedSlots, files: RunFiles, buffer: Buffer
+        self,
+        *,
+        run_id: str,
+        chain: str,
+        finished: FinishedSlots,
+        files: RunFiles,
+        buffer: Buffer,
+        reserve: Reserve,
     ) -> None:
         """Go on from a sound state; see `labrunner.store.opening`."""
         self.chain = chain
@@ -71,6 +79,7 @@ class Committer:
         self._run_id = run_id
         self._files = files
         self._buffer = buffer
+        self._reserve = reserve
         self._events: list[Event] = []
         self._event_trials: set[str] = set()
         self._gone_trials: list[str] = []
@@ -81,6 +90,11 @@ class Committer:
     def has_backlog(self) -> bool:
         """Whether a buffered slot could be committed right now."""
         return self.finished.is_buffered(self.finished.committed)
+
+    @property
+    def is_out_of_room(self) -> bool:
+        """Whether the disk was full, and what was in hand took the reserve."""
+        return self._reserve.is_spent
 
     @property
     def is_behind(self) -> bool:
@@ -129,6 +143,7 @@ class Committer:
         for file in self._files.all:
             file.close()
         self._buffer.close()
+        self._reserve.drop()
 
     def _accept(self, arrival: Arrival, accepted: dict[int, Arrival]) -> bool:
         idx = arrival.slot.schedule_idx

@@ -9,7 +9,7 @@ would call the next one a success.
 import ctypes
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -52,16 +52,22 @@ def say(error: OSError) -> str:
 class AppendFile:
     """A file that only grows, and knows its size. One owner, one thread."""
 
-    def __init__(self, path: Path, fd: int, size: int) -> None:
+    def __init__(self, path: Path, fd: int, size: int, spend: Callable[[], bool]) -> None:
         """Take over an open descriptor; see `open_append`."""
         self.path = path
         self.size = size
         self._fd = fd
+        self._spend = spend
 
     def append(self, data: bytes) -> None:
         """Append; durable only after `sync`."""
         with storing("writing to", self.path):
-            _write_all(self._fd, data)
+            try:
+                _write_all(self._fd, data)
+            except OSError as error:
+                if error.errno != errno.ENOSPC or not self._spend():
+                    raise
+                _write_all(self._fd, data[os.fstat(self._fd).st_size - self.size :])
         self.size += len(data)
 
     def sync(self) -> None:
@@ -74,11 +80,11 @@ class AppendFile:
         os.close(self._fd)
 
 
-def open_append(path: Path) -> AppendFile:
-    """Open an existing file for appending."""
+def open_append(path: Path, spend: Callable[[], bool] = lambda: False) -> AppendFile:
+    """Open an existing file for appending; `spend` makes room on a full disk, if it can."""
     with storing("opening", path):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        return AppendFile(path, fd, os.fstat(fd).st_size)
+        return AppendFile(path, fd, os.fstat(fd).st_size, spend)
 
 
 def replace(path: Path, data: bytes, *, point: str) -> None:

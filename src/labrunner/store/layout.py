@@ -20,6 +20,7 @@ class RunPaths:
     facts/trials.jsonl
     facts/timings.jsonl           everything that depends on clock or machine
     facts/invalidations.jsonl     trials not to be used, with who and why
+    reserve                       room on the disk for what is in hand when it is full; the owner's
     buffer.sqlite                 finished and not yet committed; attempts under way; live events
     crash-<n>.json                one for each crash found on opening
     salvage/                      what opening cut off or could not read
@@ -92,6 +93,11 @@ class RunPaths:
     def buffer(self) -> Path:
         """The buffer database."""
         return self.root / "buffer.sqlite"
+
+    @property
+    def reserve(self) -> Path:
+        """Room kept back."""
+        return self.root / "reserve"
 
     @property
     def salvage(self) -> Path:

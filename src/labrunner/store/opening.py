@@ -25,6 +25,7 @@ from labrunner.store.lock import RunLock
 from labrunner.store.loss import describe_loss
 from labrunner.store.points import reach
 from labrunner.store.record import read_crashes, read_run, read_status
+from labrunner.store.reserve import hold
 from labrunner.store.slot import decode_payload
 
 
@@ -242,12 +243,15 @@ def _make_committer(
     finished = FinishedSlots(planned=record.planned, committed=journal.committed)
     for idx in usable:
         finished.buffer(idx)
+    reserve = hold(paths.reserve)
+    buffer.spend = reserve.spend
     return Committer(
         run_id=record.run_id,
         chain=journal.chain,
         finished=finished,
-        files=open_files(paths),
+        files=open_files(paths, reserve),
         buffer=buffer,
+        reserve=reserve,
     )
 
 

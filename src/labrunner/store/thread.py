@@ -175,12 +175,19 @@ class WriterThread(threading.Thread):
             try:
                 self._write(group)
                 self._catch_up(is_settling=is_settling)
+                self._stop_if_full()
                 return
             except Exception as error:  # noqa: BLE001 - after any failure the files may not be touched again
                 self.broken = error
                 self._behind_since = None
         for request in group:
             request.error = self.broken
+
+    def _stop_if_full(self) -> None:
+        """Take nothing more once the reserve is spent; whoever waited has been served."""
+        if self.committer.is_out_of_room:
+            self.broken = StoreError(f"writing to {self._paths.root}: the disk is full")
+            self._behind_since = None
 
     def _write(self, group: Sequence[Request]) -> None:
         is_asked = False
