@@ -312,3 +312,36 @@ async def test_a_workspace_that_nobody_can_read_is_graded_all_the_same(tmp_path:
 
     assert isinstance(completion.end, Graded)
     assert completion.timing.workspace_digest is None
+
+
+async def test_a_workspace_deeper_than_calls_go_is_graded_all_the_same(tmp_path: Path) -> None:
+    def work(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        deepest = str(folders.workspace)
+        for _ in range(1200):
+            deepest += "/d"
+            os.mkdir(deepest)
+        return PhaseEnd(exit_status=0)
+
+    completion = await Attempt(make_experiment(), tmp_path, {"agent": work, "grader": PASS}).carry_out()
+
+    assert isinstance(completion.end, Graded)
+
+
+@pytest.mark.parametrize("mode", [0, 0o500, 0o300])
+async def test_the_grader_may_write_where_the_agent_took_the_rights_away(tmp_path: Path, mode: int) -> None:
+    found: list[int] = []
+
+    def lock_up(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        for folder in (folders.out, folders.workspace, folders.state):
+            folder.chmod(mode)
+        return PhaseEnd(exit_status=0)
+
+    def grade(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        found.extend(
+            folder.stat().st_mode & 0o700 for folder in (folders.out, folders.workspace, folders.state)
+        )
+        return PASS(phase, folders)
+
+    await Attempt(make_experiment(), tmp_path, {"agent": lock_up, "grader": grade}).carry_out()
+
+    assert found == [0o700, 0o700, 0o700]

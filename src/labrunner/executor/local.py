@@ -14,7 +14,7 @@ from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
-from labrunner.trial.removal import remove_tree
+from labrunner.trial.removal import remove_if_possible
 
 PROBES_AT_ONCE: Final = 3
 
@@ -62,7 +62,7 @@ class LocalExecutor:
         gone += [folders.logs] if drop.logs else []
         gone += [folders.ctl, folders.agent_mount] if maker.outlives_runner and drop.sandbox else []
         for folder in gone:
-            await asyncio.to_thread(remove_tree, folder)
+            await asyncio.to_thread(remove_if_possible, folder)
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """Ask every kind of sandbox."""

@@ -18,7 +18,7 @@ from labrunner.solve.place import inside
 from labrunner.solve.resolution import LiveTask, variant_of
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.masking import Masker, make_masker
-from labrunner.trial.removal import remove_tree
+from labrunner.trial.removal import remove_if_possible
 
 
 class SolveExecutor:
@@ -78,7 +78,7 @@ class SolveExecutor:
         gone = [folders.workspace] if drop.workspace else []
         gone += [folders.logs] if drop.logs else []
         for folder in gone:
-            await asyncio.to_thread(remove_tree, folder)
+            await asyncio.to_thread(remove_if_possible, folder)
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """None can be taken up: a solver ended with its runner."""

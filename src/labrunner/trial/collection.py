@@ -119,7 +119,7 @@ def _digest_workspace(workspace: Path) -> str | None:
         files = (f"{folder}/{name}" for folder, _, names in os.walk(workspace) for name in names)
         size = sum(os.lstat(file).st_size for file in files)
         return digest_folder(workspace, everything=True) if size <= WORKSPACE_CAP else None
-    except (OSError, InputError):
+    except (OSError, InputError, RecursionError):  # a tree can be deeper than calls may be
         return None
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from labrunner.experiment.model import Folder, Task, WorkspaceFile
 from labrunner.records import canonical
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.assignment import AttemptScene
-from labrunner.trial.handedin import list_names
+from labrunner.trial.handedin import list_names, restore_rights
 from labrunner.trial.removal import remove
 
 _VERDICTS: Final = frozenset({"benchmark_prediction.json", "benchmark_score.json"})
@@ -53,10 +54,20 @@ def bring_grader(task: Task, folders: AttemptFolders) -> None:
 
 
 def clear_verdicts(folders: AttemptFolders) -> None:
-    """Remove whatever lies where a grader will write: planted verdicts do nothing."""
+    """Remove whatever lies where a grader will write, and let it write: planted verdicts do nothing."""
     with SandboxFailed.during("out_replaced", f"clearing the grader's output paths in {folders.out}"):
+        for folder in (folders.out, folders.workspace, folders.state):
+            _give_back_rights(folder)
         for name in _VERDICTS.intersection(list_names(folders.out)):
             remove(folders.out / name)
+
+
+def _give_back_rights(folder: Path) -> None:
+    """Undo what an agent may have done so that its grader fails: an error would be a free second try."""
+    with suppress(FileNotFoundError):
+        facts = folder.lstat()
+        if facts.st_mode & 0o700 != 0o700 and os.geteuid() in {0, facts.st_uid}:
+            restore_rights(folder)
 
 
 def _write_inputs(scene: AttemptScene) -> None:

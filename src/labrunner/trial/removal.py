@@ -1,15 +1,21 @@
-"""Removing what a sandbox left, whatever rights it took away; links are removed, never followed."""
+"""Removing what a sandbox left, whatever rights it took away and however deep it built.
 
+Links are removed, never followed. A folder too deep down is first moved up to the top, so that neither
+open descriptors nor the depth of calls grow with the tree.
+"""
+
+import errno
 import os
-import shutil
+import secrets
 import stat
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Final
 
-from labrunner.trial.handedin import restore_rights
+from labrunner.trial.handedin import open_folder, restore_rights
 
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType]
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST: Final = 32
 
 
 def remove(path: Path) -> None:
@@ -26,8 +32,25 @@ def remove(path: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a folder with all that is in it; nothing there is fine."""
-    if not _remove_if_hollow(path):
-        shutil.rmtree(path, onerror=_restore_and_repeat)
+    if _remove_if_hollow(path):
+        return
+    if path.is_symlink():
+        raise OSError(errno.ENOTDIR, "a symbolic link in the place of a folder", str(path))
+    with suppress(FileNotFoundError):
+        top = open_folder(path)
+        try:
+            restore_rights(path)
+            while names := os.listdir(top):  # noqa: PTH208 - a descriptor, not a path
+                _fell(top, names, top=top, depth=1)
+        finally:
+            os.close(top)
+        path.rmdir()
+
+
+def remove_if_possible(path: Path) -> None:
+    """Remove a folder whose content nobody needs; where that fails it stays, for `lab clean` to name."""
+    with suppress(OSError):
+        remove_tree(path)
 
 
 def _remove_if_hollow(path: Path) -> bool:
@@ -47,15 +70,26 @@ def _remove_if_hollow(path: Path) -> bool:
     return True
 
 
-def _restore_and_repeat(repeat: Callable[..., object], path: str, told: _ExcInfo) -> None:
-    error = told[1]
-    if isinstance(error, FileNotFoundError):
-        return
-    if not isinstance(error, PermissionError):
-        raise error
-    restore_rights(Path(path).parent)
-    restore_rights(Path(path))
-    if repeat in {os.open, os.scandir, os.lstat}:
-        shutil.rmtree(path)
-    else:
-        repeat(path)
+def _fell(folder: int, names: list[str], *, top: int, depth: int) -> None:
+    """Remove what an open folder holds, but for what is moved to the top."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if not stat.S_ISDIR(mode):
+                os.unlink(name, dir_fd=folder)
+                continue
+            if mode & 0o700 != 0o700:  # listing, emptying and moving a folder each need a right of its own
+                os.chmod(name, 0o700, dir_fd=folder)
+            if depth > _DEEPEST:
+                os.rename(name, f"moved-{secrets.token_hex(8)}", src_dir_fd=folder, dst_dir_fd=top)
+            else:
+                _fell_folder(folder, name, top=top, depth=depth)
+
+
+def _fell_folder(folder: int, name: str, *, top: int, depth: int) -> None:
+    inner = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        _fell(inner, os.listdir(inner), top=top, depth=depth + 1)  # noqa: PTH208 - a descriptor, not a path
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)
