@@ -14,11 +14,11 @@ from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
-from labrunner.engine.lookup import RunPicture, find_trial, picture
+from labrunner.engine.lookup import RunPicture, find_telling_trial, find_trial, picture
 from labrunner.engine.postmortem import examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.records import canonical
-from labrunner.records.rows import SlotRows
+from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import find_run
 
@@ -69,7 +69,8 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {address(seen.paths)} TRIAL")]
+    name, telling = address(seen.paths), find_telling_trial(seen.paths, seen.status)
+    hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {name} {telling or 'TRIAL'}")]
     console = make_console()
     console.print(show_run(state=seen.state, status=seen.status, summary=seen.summary, hints=hints))
     if seen.state == "crashed":
@@ -100,7 +101,8 @@ def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
     folder = paths.attempt(rows.trial_id, rows.attempt)
     logs = {name: _tail(folder / name) for name in _log_names(rows)}
     hints = [("files", str(folder))]
-    make_console().print(show_trial(rows.trial, rows.timing, logs=logs, hints=hints))
+    judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]
+    make_console().print(show_trial(rows.trial, rows.timing, logs=logs, judged=judged, hints=hints))
 
 
 def _log_names(rows: SlotRows) -> list[str]:

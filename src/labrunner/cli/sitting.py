@@ -108,8 +108,10 @@ def tell_end(end: RunEnd, *, as_json: bool) -> None:
 
 def _show_end(end: RunEnd) -> None:
     name = address(end.paths)
+    error = end.status.error
     hints = [
         ("the run", str(end.paths.root)),
+        *([("why", f"lab show {name} {error.trial_id}")] if error and error.trial_id else []),
         ("every table", f"lab show {name}"),
         ("check it", f"lab verify {name}"),
     ]

@@ -29,12 +29,13 @@ def sanitise_line(text: str) -> str:
 def take_tail(text: str, lines: int) -> str:
     """Give the last lines of a log, sanitised, long ones clipped, and say how much was left out."""
     every = sanitise(text).rstrip("\n").split("\n")
-    kept = [_clip(line) for line in every[-lines:]]
+    kept = [clip(line) for line in every[-lines:]]
     left_out = len(every) - len(kept)
     return "\n".join([f"({left_out} earlier lines)", *kept] if left_out else kept)
 
 
-def _clip(line: str) -> str:
+def clip(line: str) -> str:
+    """Cut a long line, and say how much was cut."""
     if len(line) <= LONGEST_LINE:
         return line
     return f"{line[:LONGEST_LINE]} ({len(line) - LONGEST_LINE} more characters)"

@@ -1,22 +1,25 @@
-"""What `lab show RUN TRIAL` prints: attempts, phases with times and exit facts, causes, tails of logs.
+"""What `lab show RUN TRIAL` prints: judgement, attempts with phases and exit facts, causes, tails of logs.
 
 Rule: logs, messages and tracebacks come from sandboxes: they pass through `safetext`, always.
 """
 
+import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from labrunner.display.console import indent, make_fields, make_hints, make_line, make_table, stack
+from labrunner.display.conversation import show_conversation
 from labrunner.display.quantities import format_seconds
-from labrunner.display.safetext import take_tail
+from labrunner.display.safetext import clip, take_tail
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
-from labrunner.records.rows import TimingRow, TrialRow
+from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
+TRANSCRIPT: Final = "transcript.jsonl"
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 """Phases in the order in which they happen; records have them by name."""
 
@@ -26,13 +29,14 @@ def show_trial(
     timing: TimingRow | None,
     *,
     logs: Mapping[str, str],
+    judged: Sequence[PredictionRow | ScoreRow] = (),
     hints: Sequence[tuple[str, str]] = (),
 ) -> RenderableType:
     """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
     times = {each.attempt: each for each in timing.attempts} if timing else {}
     return stack(
         make_line(verdict_line(row), "bold"),
-        make_fields(_identity(row, timing)),
+        make_fields([*_identity(row, timing), *(field for each in judged for field in _describe(each))]),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
         *(_show_log(name, text) for name, text in logs.items() if text),
         make_hints(hints),
@@ -90,6 +94,19 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
     return fields
 
 
+def _describe(judged: PredictionRow | ScoreRow) -> Iterator[tuple[str, str]]:
+    """What was predicted, and the figures that the verdict does not tell."""
+    if isinstance(judged, PredictionRow):
+        value = judged.prediction.artifact_ref or judged.prediction.value
+        yield "prediction", clip(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        return
+    told = [
+        f"{name} = {value}" for name, value in judged.metrics.items() if name != judged.primary_metric_name
+    ]
+    if told:
+        yield "metrics", clip(", ".join(told))
+
+
 def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> RenderableType:
     told = f"attempt {fact.attempt}: {fact.outcome}"
     if fact.cause is not None:
@@ -128,4 +145,7 @@ def _show_words(timing: AttemptTiming | None) -> list[RenderableType]:
 
 
 def _show_log(name: str, text: str) -> RenderableType:
-    return stack(make_line(""), make_line(f"{name}:", "dim"), indent(Text(take_tail(text, TAIL_LINES))))
+    shown = show_conversation(text) if name == TRANSCRIPT else None
+    return stack(
+        make_line(""), make_line(f"{name}:", "dim"), indent(shown or Text(take_tail(text, TAIL_LINES)))
+    )

@@ -1,6 +1,9 @@
 """Looking at a run that somebody else wrote: its experiment, its summary, one of its trials."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import Final
 
 from labrunner.engine.results import Results, read_results
 from labrunner.engine.summaries import read_summary
@@ -11,8 +14,11 @@ from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import RunState, iter_finished, read_state
+from labrunner.store.reading import RunState, iter_finished, iter_trials, read_state
 from labrunner.store.record import read_run, read_status
+
+LOOKED_THROUGH: Final = 2000
+"""How many trials are looked through for one to suggest: a suggestion may not cost what a summary costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,18 @@ def _read_status(paths: RunPaths, record: RunRecord) -> StatusRecord:
     )
 
 
+def find_telling_trial(paths: RunPaths, status: StatusRecord) -> str | None:
+    """The trial to look at first: what ended the run, else an error, else a fail, else any."""
+    if status.error is not None and status.error.trial_id is not None:
+        return status.error.trial_id
+    found: dict[str, str] = {}
+    for row in islice(iter_trials(paths), LOOKED_THROUGH):
+        found.setdefault(row.verdict or row.outcome, row.ids.trial_id)
+        if "failed" in found:
+            break
+    return next((found[kind] for kind in ("failed", "fail", "pass") if kind in found), None)
+
+
 def find_trial(paths: RunPaths, text: str) -> SlotRows:
     """Find a finished trial by its id, a unique part of it, or its position in the schedule."""
     matches: list[SlotRows] = []
@@ -94,6 +112,12 @@ def find_trial(paths: RunPaths, text: str) -> SlotRows:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise InputError("TRIAL", f"no finished trial of this run is called {text!r}, nor has it in its name")
+        raise InputError("TRIAL", _describe_unknown(paths, text))
     named = ", ".join(rows.trial_id for rows in matches[:5])
     raise InputError("TRIAL", f"{len(matches)} trials have {text!r} in their name: {named}…; be more exact")
+
+
+def _describe_unknown(paths: RunPaths, text: str) -> str:
+    told = f"no finished trial of this run has {text!r} in its name"
+    known = [row.ids.trial_id for row in islice(iter_trials(paths), LOOKED_THROUGH)]
+    return f"{told}; nearest: {', '.join(get_close_matches(text, known, 3, 0.0))}" if known else told
