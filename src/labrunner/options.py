@@ -4,7 +4,7 @@ Named as on the command line. A value of the wrong kind is refused before anythi
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
@@ -37,6 +37,8 @@ class EvalSetOptions(TypedDict, total=False):
     fail_on_error: bool | float
     continue_on_fail: bool
     retry_on_error: int
+    budget: Mapping[str, float]
+    """What the whole run may use, such as `{"cost_usd": 5, "tokens": 1_000_000}`."""
     max_concurrency: int | Literal["auto"]
     max_samples: int
     """The same as `max_concurrency`, as people know it."""
@@ -96,6 +98,7 @@ _KINDS: Final = {
     "sandbox": kinds.TEXT,
     "limit": kinds.COUNT,
     "set": kinds.MAP,
+    "budget": kinds.MAP,
     "env": kinds.MAP_OF_TEXTS,
     "max_connections": kinds.COUNT,
     "max_retries": kinds.COUNT_OR_NONE,
@@ -132,7 +135,7 @@ def make_overrides(given: Mapping[str, Any]) -> Overrides:
         task_ids=tuple(str(each) for each in listed(given.get("sample_id", ()))),
         tags=tuple(listed(given.get("tag", ()))),
         variants=tuple(listed(given.get("variant", ()))),
-        sets=tuple((name, json.dumps(value)) for name, value in given.get("set", {}).items()),
+        sets=(*_sets(given.get("set", {})), *_sets(given.get("budget", {}), prefix="budget.")),
         env=dict(given.get("env", {})),
         fail_on_error=given.get("fail_on_error"),
         continue_on_fail=given.get("continue_on_fail"),
@@ -150,6 +153,10 @@ def make_overrides(given: Mapping[str, Any]) -> Overrides:
         max_retries=given.get("max_retries"),
         request_timeout_s=given.get("timeout"),
     )
+
+
+def _sets(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    return ((f"{prefix}{name}", json.dumps(value)) for name, value in given.items())
 
 
 def is_kept(keep_sandbox: str | None) -> bool:

@@ -411,9 +411,13 @@ BROKEN: dict[str, tuple[str, str]] = {
         f"name: x\n{TASKS}{GRADER}agent: {{command: x, network: {{allow: [example.com]}}}}\n",
         "experiment.yaml:4: agent.network: allow-lists are not built yet; write none or full",
     ),
-    "a budget": (
-        f"{SMALL}budget: {{cost_usd: 5}}\n",
-        "experiment.yaml:5: budget.cost_usd: budgets are not built yet; leave it out",
+    "a budget of nothing": (
+        f"{SMALL}budget: {{cost_usd: 0}}\n",
+        "experiment.yaml:5: budget.cost_usd: must be greater than 0, found the number 0",
+    ),
+    "a budget of half a token": (
+        f"{SMALL}budget: {{tokens: 0.5}}\n",
+        "experiment.yaml:5: budget.tokens: must be a whole number, found the number 0.5",
     ),
     "a breaker that never opens": (
         f"{SMALL}breaker: {{after: 0}}\n",

@@ -2,7 +2,6 @@ import pytest
 
 from labrunner.experiment.authored import (
     AgentPart,
-    BudgetPart,
     GraderPart,
     Part,
     SetupPart,
@@ -15,12 +14,9 @@ PREFIXES: dict[type[Part], str] = {
     SetupPart: "setup.",
     AgentPart: "agent.",
     GraderPart: "grader.",
-    BudgetPart: "budget.",
 }
 ASKING = {
     "network": "{allow: [example.com]}",
-    "cost_usd": "1.5",
-    "tokens": "1000",
 }
 ROWS = [(prefix + row.field, row) for part, prefix in PREFIXES.items() for row in UNBUILT[part]]
 
@@ -40,10 +36,6 @@ def test_a_variant_that_asks_for_it_is_refused_where_it_asks(bench: Bench) -> No
     asking = "  - {id: y, agent: {network: {allow: [example.com]}}}\n"
     said = bench.complaint(SMALL + "variants:\n  - {id: x}\n" + asking)
     assert said.startswith("experiment.yaml:7: variants.1.agent.network: allow-lists")
-
-
-def test_asking_for_the_default_asks_for_nothing(bench: Bench) -> None:
-    assert bench.load(SMALL + "budget: {tokens: null}\n").policy.budget.tokens is None
 
 
 def test_an_image_makes_containers_the_kind(bench: Bench) -> None:

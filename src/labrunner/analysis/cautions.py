@@ -9,6 +9,8 @@ from labrunner.analysis.figures import Figures
 from labrunner.analysis.outage import Outage
 from labrunner.analysis.retryshift import RetryShift
 from labrunner.analysis.variance import ALPHA
+from labrunner.experiment.model import Budget
+from labrunner.policy.budget import describe_unheard, limits_of
 
 LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10
@@ -33,7 +35,10 @@ class Caution:
 
 
 def find_cautions(
-    figures: Sequence[Figures], shift: RetryShift | None, outage: Outage | None
+    figures: Sequence[Figures],
+    shift: RetryShift | None,
+    outage: Outage | None,
+    budget: Budget | None = None,
 ) -> tuple[Caution, ...]:
     """Everything that a reader of these figures should know."""
     found = [
@@ -46,6 +51,8 @@ def find_cautions(
         found.extend(_about_rates(shift))
     if outage is not None:
         found.append(Caution(kind="outage", variant_id=None, text=_describe_outage(outage)))
+    if budget is not None:
+        found.extend(_about_budget(figures, budget))
     return tuple(found)
 
 
@@ -87,7 +94,7 @@ def _about_coverage(figures: Figures) -> str:
 
 
 def _about_lost_tasks(figures: Figures) -> str:
-    if not figures.ungraded_tasks:
+    if not figures.ungraded_tasks or not figures.graded:  # without any mean there is nothing to misread
         return ""
     named = ", ".join(figures.first_ungraded[:3]) + (", ..." if figures.ungraded_tasks > 3 else "")
     count = _count(figures.ungraded_tasks, "task")
@@ -126,6 +133,19 @@ def _about_invalidated(figures: Figures) -> str:
     if not figures.invalidated:
         return ""
     return f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+
+
+def _about_budget(figures: Sequence[Figures], budget: Budget) -> Iterator[Caution]:
+    """Name limits that can't hold, because nobody reports what they limit, or because a variant does not."""
+    graded = [each for each in figures if each.graded]
+    for name in limits_of(budget):
+        silent = [each for each in graded if name not in each.expense]
+        if graded and len(silent) == len(graded):
+            yield Caution(kind="budget", variant_id=None, text=describe_unheard(budget, [name]))
+            continue
+        for each in silent:
+            text = f"no attempt reports `{name}`, so the budget does not count them"
+            yield Caution(kind="budget", variant_id=each.variant_id, text=text)
 
 
 def _about_rates(shift: RetryShift) -> Iterator[Caution]:

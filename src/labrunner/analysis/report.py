@@ -19,6 +19,7 @@ from labrunner.analysis.outage import Outage, find_outage
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
 from labrunner.analysis.tally import Cell, Tally, VariantTally
+from labrunner.experiment.model import Budget
 
 _SUMS: Final = tuple(field.name for field in fields(Cell))
 
@@ -39,7 +40,12 @@ class Report:
 
 
 def make_report(
-    tally: Tally, planned: Mapping[str, int], *, expense: Expense | None = None, with_intervals: bool = True
+    tally: Tally,
+    planned: Mapping[str, int],
+    *,
+    expense: Expense | None = None,
+    with_intervals: bool = True,
+    budget: Budget | None = None,
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
     figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
@@ -53,7 +59,7 @@ def make_report(
         comparisons=comparisons,
         retry_shift=shift,
         outage=outage,
-        cautions=find_cautions(figures, shift, outage),
+        cautions=find_cautions(figures, shift, outage, budget if expense else None),
     )
 
 

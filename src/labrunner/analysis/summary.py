@@ -9,6 +9,7 @@ from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
 from labrunner.analysis.tally import Tally
+from labrunner.experiment.model import Budget
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
 
@@ -22,12 +23,13 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     created_at: str | None = None,
     expense: Expense | None = None,
     with_intervals: bool = True,
+    budget: Budget | None = None,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
     Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
     """
-    report = make_report(tally, planned, expense=expense, with_intervals=with_intervals)
+    report = make_report(tally, planned, expense=expense, with_intervals=with_intervals, budget=budget)
     figures = report.figures
     return SummaryRecord(
         schema_version="benchmark_summary_v1",

@@ -37,6 +37,8 @@ class Progress:
     eta_s: float | None = None
     note: str = ""
     """What people should know now: stopping, waiting for a provider…"""
+    warning: str = ""
+    """What they must hear once: it gets a line of its own, which stays."""
 
     @property
     def done(self) -> int:
@@ -122,14 +124,23 @@ async def follow(
 ) -> None:
     """Show progress until cancelled; the last state stays on the screen."""
     shown: Progress | None = None
+    warned = ""
     try:
         while True:
-            shown = _show(look(), shown, screen)
+            now = look()
+            warned = _warn(now, warned, screen)
+            shown = _show(now, shown, screen)
             await pause(REDRAW_S if screen.is_live else LOOK_S)
     except (OSError, ValueError):
         return  # the screen is gone (closed pipe, closed stream): the run goes on without it
     finally:
-        _end(look(), shown, screen)
+        _end(look(), shown, warned, screen)
+
+
+def _warn(now: Progress, warned: str, screen: Screen) -> str:
+    if now.warning and now.warning != warned:
+        screen.write(f"{_CLEAR_LINE if screen.is_live else ''}warning: {sanitise_line(now.warning)}\n")
+    return now.warning or warned
 
 
 def _show(now: Progress, shown: Progress | None, screen: Screen) -> Progress | None:
@@ -143,8 +154,9 @@ def _show(now: Progress, shown: Progress | None, screen: Screen) -> Progress | N
     return shown
 
 
-def _end(now: Progress, shown: Progress | None, screen: Screen) -> None:
+def _end(now: Progress, shown: Progress | None, warned: str, screen: Screen) -> None:
     try:
+        _warn(now, warned, screen)
         if screen.is_live:
             _show(now, shown, screen)
             screen.write("\n")

@@ -27,6 +27,7 @@ from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment, Policy
+from labrunner.experiment.newpolicy import set_policy
 from labrunner.experiment.overrides import Overrides
 from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
@@ -44,6 +45,8 @@ class PolicyChanges:
     continue_on_fail: bool | None = None
     retry_on_error: int | None = None
     max_connections: int | None = None
+    sets: tuple[tuple[str, str], ...] = ()
+    """Fields of the experiment's file and their values: policy alone."""
 
 
 def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
@@ -51,9 +54,9 @@ def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
     given = {
         name: value
         for name in PolicyChanges.__dataclass_fields__
-        if (value := getattr(asked, name)) is not None
+        if name != "sets" and (value := getattr(asked, name)) is not None
     }
-    return replace(policy, **given)
+    return replace(set_policy(policy, asked.sets), **given)
 
 
 def find_unfinished(runs_dir: Path) -> list[RunPaths]:

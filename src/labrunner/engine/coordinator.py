@@ -21,11 +21,12 @@ from labrunner.engine.stopping import GaveUp, StopRequest
 from labrunner.executor.door import Executor, Leavings
 from labrunner.experiment.model import Experiment, Keep
 from labrunner.experiment.schedule import Schedule
-from labrunner.policy.breaker import Breaker, Ruling
+from labrunner.policy.breaker import Ruling
+from labrunner.policy.budget import Spending
 from labrunner.policy.retry import Retry, decide_retry
 from labrunner.policy.threshold import is_over
 from labrunner.records.cause import Cause
-from labrunner.records.completion import Cancelled, Completion, Failed
+from labrunner.records.completion import Cancelled, Completion, Failed, Graded
 from labrunner.records.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError
@@ -54,6 +55,8 @@ class Tallies:
     first_error: RunError | None = None
     pause: str = ""
     """Why dispatch waits, when it does."""
+    warning: str = ""
+    """What people must hear while the run goes on."""
 
 
 def _none_cut_off(trial_id: str) -> tuple[str, ...]:
@@ -85,6 +88,8 @@ class Job:
     """Attempts of an earlier sitting that are taken up, before anything new starts."""
     keep_sandbox: bool = False
     """Whether sandboxes of trials that did not pass are left for a look."""
+    spending: Spending = field(default_factory=Spending)
+    """What attempts of earlier sittings have used; those of this one are added."""
 
 
 class Coordinator:
@@ -105,10 +110,7 @@ class Coordinator:
             histories=job.histories,
         )
         self._outliving: set[str] = set()
-        policy = job.experiment.policy
-        self._gate = Gate(
-            Breaker(after=policy.breaker.after), free_gb=job.free_gb, min_free_gb=policy.min_free_disk_gb
-        )
+        self._gate = Gate(job.experiment.policy, job.spending, free_gb=job.free_gb)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._collecting: set[str] = set()
@@ -139,14 +141,17 @@ class Coordinator:
                 if self._is_idle() and not await self._settle_held():
                     return
             self._give_up_on_outage(now)
+            self._give_up_on_budget(now)
             await self._wait_for_change(pause)
 
     def _is_idle(self) -> bool:
         return not self._unsettled and self._queue.next_ready_at is None
 
     def _has_place(self) -> bool:
+        # Under a budget a place is free only when it is known what was used in it.
+        taken = len(self._in_flight) + (len(self._collecting) if self._gate.has_budget else 0)
         return (
-            len(self._in_flight) < self._job.concurrency
+            taken < self._job.concurrency
             # What waits to be collected would be lost in a crash: not much more of it than of what runs.
             and len(self._collecting) <= self._job.concurrency
             and self._unsettled < self._job.concurrency + UNSETTLED_MARGIN
@@ -157,6 +162,12 @@ class Coordinator:
         if limit is not None and breaker.is_open and breaker.open_for_s(now) >= limit:
             message = f"{breaker.cause} kept failing for {breaker.open_for_s(now):.0f} s"
             self._job.stop.ask(GaveUp(error=RunError(message=message, cause=breaker.cause)))
+
+    def _give_up_on_budget(self, now: float) -> None:
+        """End the run when nothing is in flight any more and what is left may not start."""
+        is_owed = self._queue.has_work(now) or self._queue.next_ready_at is not None
+        if is_owed and not self._unsettled and self._gate.is_used_up:
+            self._job.stop.ask(GaveUp(error=RunError(message=self._gate.describe_used_up())))
 
     async def _wait_for_change(self, pause: Pause | None) -> None:
         """Wait until an attempt ended, a retry or a probe is due, or somebody asked to stop."""
@@ -216,9 +227,11 @@ class Coordinator:
         )
 
     async def _follow(self, work: Work, assignment: Assignment, completion: Completion) -> None:
+        if isinstance(completion.end, Cancelled):
+            return
+        self._gate.spending.add(completion.timing.usage, is_graded=isinstance(completion.end, Graded))
+        self.tallies.warning = self._gate.warn(self.tallies.planned)
         match completion.end:
-            case Cancelled():
-                return
             case Failed() as failure:
                 pending = Pending(work=work, assignment=assignment, completion=completion, failure=failure)
                 await self._rule(self._hear_of(pending))

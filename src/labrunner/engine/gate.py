@@ -1,4 +1,4 @@
-"""Whether dispatch may go on now: closed by an outage (the breaker) and by a disk that runs full."""
+"""Whether dispatch may go on: an outage or a full disk closes it for a while, a used up budget for good."""
 
 import shutil
 from collections.abc import Callable
@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.engine.queue import Pending
+from labrunner.experiment.model import Policy
+from labrunner.policy import budget
 from labrunner.policy.breaker import Breaker
+from labrunner.policy.budget import Spending
 
 LOOK_AT_DISK_S: Final = 2.0
 
@@ -24,19 +27,21 @@ class Pause:
 class Gate:
     """Stands between the queue and the executor."""
 
-    def __init__(
-        self, breaker: Breaker[Pending], *, free_gb: Callable[[], float], min_free_gb: float
-    ) -> None:
-        """Take the breaker, and how to look at the disk."""
-        self.breaker = breaker
+    def __init__(self, policy: Policy, spending: Spending, *, free_gb: Callable[[], float]) -> None:
+        """Take what was spent before, and how to look at the disk."""
+        self.breaker: Breaker[Pending] = Breaker(after=policy.breaker.after)
+        self.spending = spending
+        self._budget = policy.budget
         self._free_gb = free_gb
-        self._min_free_gb = min_free_gb
+        self._min_free_gb = policy.min_free_disk_gb
         self._looked_at = float("-inf")
         self._is_low = False
         self._seen_gb = 0.0
 
     def check(self, now: float) -> Pause | None:
         """Say whether dispatch waits; None lets one attempt through."""
+        if self.is_used_up:
+            return Pause(until=None, why="the budget is used up, trials in flight come to their end")
         if self.breaker.is_open:
             return self._wait_for_probe(now)
         if self._min_free_gb > 0 and now - self._looked_at >= LOOK_AT_DISK_S:
@@ -47,6 +52,26 @@ class Gate:
             return None
         why = f"{self._seen_gb:.1f} GB free, waiting for {self._min_free_gb:g} (min_free_disk_gb)"
         return Pause(until=self._looked_at + LOOK_AT_DISK_S, why=why)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a limit to what may be used."""
+        return bool(budget.limits_of(self._budget))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the budget lets no attempt through any more."""
+        return bool(budget.find_used_up(self._budget, self.spending))
+
+    def describe_used_up(self) -> str:
+        """Say what is used up."""
+        used_up = budget.find_used_up(self._budget, self.spending)
+        return budget.describe_used_up(self._budget, self.spending, used_up)
+
+    def warn(self, planned: int) -> str:
+        """What people must hear about a budget that can't hold; empty when it can."""
+        unheard = budget.find_unheard(self._budget, self.spending, planned=planned)
+        return budget.describe_unheard(self._budget, unheard)
 
     def _wait_for_probe(self, now: float) -> Pause | None:
         cause, probe_at = self.breaker.cause, self.breaker.probe_at

@@ -31,7 +31,7 @@ from labrunner.executor.door import Executor, Leavings
 from labrunner.experiment import codec
 from labrunner.experiment.digests import digest_experiment, digest_task
 from labrunner.experiment.folders import digest_folder
-from labrunner.experiment.model import Experiment, Folder, Task
+from labrunner.experiment.model import Budget, Experiment, Folder, Task
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, PhaseFact
@@ -113,7 +113,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
 
 
 def rework(old: Experiment, regrading: Regrading) -> Experiment:
-    """The experiment that a regrading carries out: another grader, more replications, no threshold."""
+    """The experiment that a regrading carries out: another grader, more replications, no limits."""
     folder = None
     if regrading.grader_dir is not None:
         if not regrading.grader_dir.is_dir():
@@ -125,7 +125,9 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
         old,
         tasks=tasks,
         replications=old.replications * regrading.times,
-        policy=replace(old.policy, fail_on_error=False, retry_on_error=0),
+        policy=replace(
+            old.policy, fail_on_error=False, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)
+        ),
     )
     return replace(new, digest=digest_experiment(new))
 
@@ -238,8 +240,9 @@ class RegradeExecutor:
             ),
         )
         done = await self._inner.carry_out(assignment, notes, stand_in)
-        # Nobody died: readers are not to count it among what went on after a crash.
-        return msgspec.structs.replace(done, timing=msgspec.structs.replace(done.timing, adopted=False))
+        # Nobody died, and no agent ran: readers are to count neither a crash nor what the agent had used.
+        timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
+        return msgspec.structs.replace(done, timing=timing)
 
     async def release(self, assignment: Assignment, drop: Leavings) -> None:
         """As the policy says."""

@@ -49,6 +49,7 @@ class Results:
             planned=self.planned,
             created_at=stamp(datetime.now(UTC)),
             expense=self.expense,
+            budget=self.experiment.policy.budget,
         )
         return seal_summary(made, self.basis)
 

@@ -19,6 +19,7 @@ from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
+from labrunner.policy.budget import Spending, find_used_up, limits_of
 from labrunner.records import canonical
 from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
@@ -56,6 +57,8 @@ class RunEnd:
     exit_code: ExitCode
     adopted: int = 0
     """Attempts of earlier sittings that were taken up."""
+    is_used_up: bool = False
+    """Whether the budget lets nothing more start: trying again would only spend it again."""
 
 
 Watch = Callable[[Live], Awaitable[None]]
@@ -78,6 +81,7 @@ class Session:
         self._tallies = Tallies(planned=len(plan.schedule))
         self._recount()
         self._resumption = resumption
+        self._spending = recount_spending(plan, paths, resumption)
         job = Job(
             experiment=plan.experiment,
             schedule=plan.schedule,
@@ -92,6 +96,7 @@ class Session:
             keep_sandbox=plan.keep_sandbox,
             find_cut_offs=lambda trial_id: find_cut_offs(paths.trial(trial_id)),
             is_done=lambda idx: plan.drains_only or writer.is_finished(idx) or plan.is_reused(idx),
+            spending=self._spending,
         )
         self._coordinator = Coordinator(job, executor, writer, self._tallies)
 
@@ -189,6 +194,7 @@ class Session:
             summary=summary,
             exit_code=exit_code,
             adopted=len(self._resumption.adoptions),
+            is_used_up=bool(find_used_up(self._plan.experiment.policy.budget, self._spending)),
         )
 
     def _verdict(self) -> tuple[RunStatus, RunError | None, ExitCode]:
@@ -263,6 +269,27 @@ def find_cut_offs(trial: Path) -> tuple[str, ...]:
 
 async def _watched(watch: Watch, live: Live) -> None:
     await watch(live)
+def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spending:
+    """What earlier sittings of a run have used; nothing where no budget asks for it.
+
+    Results that were taken over cost this run nothing.
+    """
+    spending = Spending()
+    if not limits_of(plan.experiment.policy.budget):
+        return spending
+    with survey(paths) as seen:
+        own = (pair for pair in seen.finished() if not plan.is_reused(pair[0].schedule_idx))
+        for trial, timing in own:
+            *failed, last = timing.attempts
+            for attempt in failed:
+                spending.add(attempt.usage, is_graded=False)
+            spending.add(last.usage, is_graded=trial.outcome == "graded")
+    for attempts in resumption.histories.values():
+        for completion in attempts:
+            spending.add(completion.timing.usage, is_graded=False)
+    return spending
+
+
 
 
 def _root(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -3,7 +3,7 @@
 Rules: called again, it goes on where it was: an experiment whose newest run succeeded is done, one that
 crashed or was stopped is retried with everything that was finished taken over. Crashed runs stay for the
 post-mortem. An experiment is recognised by its name, not by where its file lies; where its content has
-changed since, what the change touches is run again.
+changed since, what the change touches is run again. A run that has used up its budget is not tried again.
 """
 
 import asyncio
@@ -124,7 +124,9 @@ async def _run_member(
 
 
 def _is_owed(member: Member, end: RunEnd | None) -> bool:
-    return member.state == "open" and (end is None or end.exit_code is not ExitCode.SUCCESS)
+    if member.state == "done":
+        return False
+    return end is None or (end.exit_code is not ExitCode.SUCCESS and not end.is_used_up)
 
 
 def _wait_s(attempt: int, options: SetOptions) -> float:

@@ -218,10 +218,10 @@ class BreakerPart(Part):
 
 
 class BudgetPart(Part):
-    """Limits for the whole run: no new trial starts once one is reached."""
+    """What a run may use, by the reports of its attempts: no new trial starts once a limit is reached."""
 
     cost_usd: Annotated[float, Field(gt=0)] | None = None
-    """Money."""
+    """US dollars."""
     tokens: Count | None = None
     """Tokens."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from labrunner.experiment.authored import BreakerPart, BudgetPart, ExperimentFile
+from labrunner.experiment.authored import ExperimentFile
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.document import Document
 from labrunner.experiment.exposure import refuse_exposed
@@ -73,7 +73,7 @@ def _experiment(
         seed=file.seed,
         grade_on_agent_failure=file.grade_on_agent_failure,
         metadata=file.metadata,
-        policy=_policy(file),
+        policy=make_policy(file),
         digest="",
     )
     _check_prompts(experiment.tasks, resolved, reading)
@@ -81,7 +81,8 @@ def _experiment(
     return replace(experiment, digest=digest_experiment(experiment))
 
 
-def _policy(file: ExperimentFile) -> Policy:
+def make_policy(file: ExperimentFile) -> Policy:
+    """The policy that a file asks for."""
     return Policy(
         max_concurrency=file.max_concurrency,
         fail_on_error=file.fail_on_error,
@@ -99,12 +100,6 @@ def _refuse_file(reading: Reading) -> None:
     if file.extends is not None:
         problems.add(where(("extends",)), "can't be set from the command line; write it into the file")
     refuse_unbuilt(file, lambda name: where((name,)), problems)
-    parts: tuple[tuple[str, BreakerPart | BudgetPart], ...] = (
-        ("breaker", file.breaker),
-        ("budget", file.budget),
-    )
-    for name, part in parts:
-        refuse_unbuilt(part, lambda field, name=name: where((name, field)), problems)  # type: ignore[misc]
 
 
 def _default_kind(

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from labrunner.experiment.authored import (
     AgentPart,
-    BudgetPart,
     GraderPart,
     Part,
     SetupPart,
@@ -25,10 +24,6 @@ class Unbuilt:
     sentence: str
 
 
-def _is_set(value: object) -> bool:
-    return bool(value)
-
-
 def _is_allow_list(network: Any) -> bool:  # noqa: ANN401 - one signature for all rows
     return bool(network.mode == "allow")
 
@@ -39,10 +34,6 @@ UNBUILT: Final[Mapping[type[Part], tuple[Unbuilt, ...]]] = {
     SetupPart: (_NETWORK,),
     AgentPart: (_NETWORK,),
     GraderPart: (_NETWORK,),
-    BudgetPart: (
-        Unbuilt(field="cost_usd", asks=_is_set, sentence="budgets are not built yet; leave it out"),
-        Unbuilt(field="tokens", asks=_is_set, sentence="budgets are not built yet; leave it out"),
-    ),
 }
 
 

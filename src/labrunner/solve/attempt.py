@@ -40,6 +40,7 @@ from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
 from labrunner.solve.verdict import Finding, blame, grade, mask_score
 from labrunner.trial import classification, phases, preparation
+from labrunner.trial.agentresult import read_reported
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collection import Collected, collect
 from labrunner.trial.judgement import Judgement
@@ -133,6 +134,7 @@ class SolveAttempt:
         if ledger.is_command:
             with ledger.timing("agent"):
                 ledger.note_run(await place.run_agent(setup, agent))
+            ledger.reported = await asyncio.to_thread(read_reported, self._scene.folders.out)
             failed = ledger.note_setup(ledger.run.setup)
             if not failed:
                 await place.begin(None, agent)

@@ -50,6 +50,8 @@ class Ledger:
     ended_by: EndedBy | None = None
     """The limit that the solver ran into."""
     has_folders: bool = False
+    reported: dict[str, float | int] = field(default_factory=dict)
+    """What a command says that it has used."""
 
     @contextmanager
     def timing(self, name: str) -> Iterator[None]:
@@ -140,7 +142,9 @@ class Ledger:
                 "input_tokens": usage.input_tokens,
                 "output_tokens": usage.output_tokens,
             }
-        return spent if usage.cost_usd is None else spent | {"cost_usd": usage.cost_usd}
+        if usage.cost_usd is not None:
+            spent["cost_usd"] = usage.cost_usd
+        return spent | {name: spent.get(name, 0) + amount for name, amount in self.reported.items()}
 
 
 def make_fact(end: PhaseEnd) -> PhaseFact:

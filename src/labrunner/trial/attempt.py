@@ -17,7 +17,6 @@ from typing import TypeVar
 import msgspec
 
 from labrunner.errors import AttemptFailed, GraderFailed, StoreError
-from labrunner.records import schema
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
     AttemptEnd,
@@ -38,6 +37,7 @@ from labrunner.sandbox.door import (
 )
 from labrunner.sandbox.marks import Mark
 from labrunner.trial import classification, phases, preparation
+from labrunner.trial.agentresult import is_agent_result, read_usage
 from labrunner.trial.artifacts import copy_out
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
 from labrunner.trial.classification import AgentFacts
@@ -203,7 +203,9 @@ class _Attempt:
         end = self._agent or PhaseFact()
         result = self._read(self._scene.folders.out, "result.json", RESULT_CAP)
         is_missing = isinstance(result, Refusal) and result.reason == "missing"
-        is_valid = isinstance(result, bytes) and _is_agent_result(result)
+        is_valid = isinstance(result, bytes) and is_agent_result(result)
+        if isinstance(result, bytes) and is_valid:
+            self._usage |= read_usage(result)
         cause = agent.error_exit_codes.get(end.exit_status) if end.exit_status is not None else None
         return AgentFacts(
             end=end,
@@ -311,14 +313,6 @@ class _Attempt:
 def stamp(moment: datetime) -> str:
     """A UTC time as records write it."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _is_agent_result(data: bytes) -> bool:
-    try:
-        schema.validate("agent_result_v1", data)
-    except ValueError:
-        return False
-    return True
 
 
 def _fact(end: PhaseEnd) -> PhaseFact:
