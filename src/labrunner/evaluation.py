@@ -44,6 +44,7 @@ from labrunner.solve.model import Model, get_model
 from labrunner.solve.modelname import parse_model_name
 from labrunner.solve.origin import PythonTasks, is_python_target
 from labrunner.solve.task import Task, task_function
+from labrunner.store.listing import DEFAULT_RUNS
 from labrunner.store.record import read_run
 
 T = TypeVar("T")
@@ -146,7 +147,7 @@ class _Call:
 
     @classmethod
     def of(cls, options: EvalOptions, model: Model | None = None) -> "_Call":
-        from labrunner.cli.options import DEFAULT_RUNS, default_grace_s
+        from labrunner.cli.options import default_grace_s
 
         check_options(options)
         overrides = make_overrides(options)

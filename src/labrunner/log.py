@@ -3,13 +3,12 @@
 import asyncio
 from pathlib import Path
 
-from labrunner.cli.options import DEFAULT_RUNS
 from labrunner.engine.recovering import recover_run, recoverable
 from labrunner.solve.logs import EvalError, EvalLog, EvalLogInfo, EvalSamples, EvalSpec, LogFilter
 from labrunner.solve.logsample import EvalSample, SampleError, SampleLimit
 from labrunner.solve.results import EvalMetric, EvalResults, EvalScore
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import RunListing, find_run, list_runs
+from labrunner.store.listing import DEFAULT_RUNS, RunListing, find_run, list_runs
 
 __all__ = [
     "EvalError",

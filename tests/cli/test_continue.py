@@ -54,6 +54,19 @@ def test_a_changed_experiment_is_refused_and_what_changed_is_named(tmp_path: Pat
     assert "lab retry" in refused.err
 
 
+def test_a_refusal_suggests_a_command_that_finds_the_run_from_here(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent="raise SystemExit(75)")
+    assert lab("run", "--run-id", "x", "--log-dir", "logs", cwd=tmp_path).code == 1
+
+    over = lab("continue", "--log-dir", "logs", cwd=tmp_path)
+    (tmp_path / "agent" / "agent.py").write_text(AGENT_SHOUTS)
+    changed = lab("continue", "--log-dir", "logs", cwd=tmp_path)
+
+    assert over.err.endswith("anew: lab retry logs/x\n")
+    assert changed.err.endswith("anew with: lab retry logs/x\n")
+    assert lab("retry", "logs/x", "--dry-run", cwd=tmp_path).code == 0
+
+
 def test_after_a_tripped_threshold_a_new_one_is_needed(tmp_path: Path) -> None:
     agent = 'import os\nif os.environ["AGENTLAB_TASK_ID"] == "t1": raise SystemExit(75)\n' + AGENT_SHOUTS
     write_experiment(tmp_path, agent=agent)

@@ -186,6 +186,33 @@ def test_a_signal_ends_the_run_in_order(tmp_path: Path, kind: str, number: signa
     assert not find_processes(str(tmp_path))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_run_is_open_ends_the_command_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    write_experiment(tmp_path)
+    os.mkfifo(tmp_path / "keys.env")
+    process = subprocess.Popen([LAB, "run", "--env-file", "keys.env"], cwd=tmp_path, env=environment())
+    # It can be opened for writing once the command reads it; the command waits for what never comes.
+    with (tmp_path / "keys.env").open("wb"):
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    assert not (tmp_path / ".lab").exists()
+
+
+def test_a_signal_ends_the_experiments_that_would_follow_too(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_experiment(tmp_path / name, agent="import time; time.sleep(600)")
+    words = [str(LAB), "run", "one/experiment.yaml", "two/experiment.yaml", "--grace", "0"]
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL)
+    wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/*/trials/*/1/workspace"))))
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(30) == 130
+    assert len(list(tmp_path.glob(".lab/runs/*"))) == 1
+
+
 def test_a_terminal_that_closes_ends_the_run_in_order(tmp_path: Path) -> None:
     write_experiment(tmp_path, agent="import time; time.sleep(600)")
     pid, screen = pty.fork()

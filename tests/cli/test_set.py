@@ -1,6 +1,9 @@
 import json
+import signal
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.cli.calling import LAB, environment, lab, write_experiment
 from tests.cli.test_retry import flaky, starts
@@ -55,6 +58,23 @@ def test_a_set_runs_until_all_succeeded_and_does_nothing_when_called_again(tmp_p
     ]
     assert second.code == 0
     assert second.err.count("succeeded before, nothing to do") == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_set_that_waits_for_its_next_attempt(tmp_path: Path, number: signal.Signals) -> None:
+    write_experiment(tmp_path, agent="raise SystemExit(75)")
+    words = [str(LAB), "set", "experiment.yaml", "--retry-wait", "600"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    wait_for(lambda: "trying again in" in process.stderr.readline())
+
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert out.startswith("error: ")
 
 
 FLAKY_ONCE = (

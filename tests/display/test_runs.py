@@ -27,3 +27,4 @@ def test_each_run_has_a_line_and_an_unreadable_one_says_why() -> None:
 
 def test_an_empty_directory_is_said_to_be_empty() -> None:
     assert to_text(show_runs([], where=".lab/runs")) == "no runs in .lab/runs\n"
+    assert to_text(show_runs([], where=".lab/runs", sought="crashed")) == "no crashed runs in .lab/runs\n"

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.cli.options import Json, LogDir, make_app
 from labrunner.display.quantities import format_count, format_size
 from labrunner.engine.cleaning import (
     Leftover,
@@ -21,7 +21,7 @@ from labrunner.engine.cleaning import (
 from labrunner.errors import InputError
 from labrunner.records import canonical
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 

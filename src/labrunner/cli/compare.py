@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.cli.options import Json, LogDir, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.compare import show_comparisons
 from labrunner.display.console import make_console
 from labrunner.engine.comparing import Contest, compare_runs
 from labrunner.records import canonical
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 

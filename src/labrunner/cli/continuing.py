@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from labrunner.cli.options import (
-    DEFAULT_RUNS,
     Json,
     LogDir,
     default_grace_s,
@@ -19,13 +18,13 @@ from labrunner.cli.options import (
     parse_threshold,
     secrets_from,
 )
-from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
 from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
 from labrunner.engine.run import RunOptions
 from labrunner.errors import ExitCode, InputError, LabError
 from labrunner.solve.origin import PythonTasks
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 from labrunner.store.record import read_run
 
 app = make_app()
@@ -88,22 +87,17 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
     if not chosen:
         typer.echo(f"nothing to continue in {log_dir}")
     act = partial(_continue_one, asked=asked, env_file=env_file, grace=grace, as_json=as_json)
-    raise typer.Exit(_continue_all(chosen, act) if every else act(chosen[0]) if chosen else 0)
+    acts = [partial(act, paths) for paths in chosen]
+    raise typer.Exit(in_turn(partial(_tolerate, each) for each in acts) if every else in_turn(acts[:1]))
 
 
-def _continue_all(chosen: list[RunPaths], act: Callable[[RunPaths], int]) -> int:
-    """Go on with each; one that is refused or fails does not keep the others waiting, a signal does."""
-    worst = 0
-    for paths in chosen:
-        try:
-            code = act(paths)
-        except LabError as error:
-            typer.echo(f"lab continue: {error.describe()}", err=True)
-            code = int(error.exit_code)
-        worst = worst or code
-        if code == ExitCode.INTERRUPTED:
-            return code
-    return worst
+def _tolerate(act: Callable[[], int]) -> int:
+    """Go on with one of many: if it is refused, the others are not kept waiting."""
+    try:
+        return act()
+    except LabError as error:
+        typer.echo(f"lab continue: {error.describe()}", err=True)
+        return int(error.exit_code)
 
 
 def _continue_one(

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.cli.options import Json, LogDir, RunName, make_app
 from labrunner.engine.lookup import read_in_full
 from labrunner.interop.export import export as write_export
 from labrunner.records import canonical
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 

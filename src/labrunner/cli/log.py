@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from labrunner.cli import show
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.cli.options import Json, LogDir, RunName, make_app
 from labrunner.display.console import make_console
 from labrunner.display.runs import show_runs
 from labrunner.engine.recovering import recover_run, recoverable
 from labrunner.errors import InputError
 from labrunner.records import canonical
-from labrunner.store.listing import RunListing, count_again, find_run, list_runs
+from labrunner.store.listing import DEFAULT_RUNS, RunListing, address, count_again, find_run, list_runs
 
 app = make_app()
 
@@ -52,7 +52,7 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(run) for run in runs]).decode())
     else:
-        make_console().print(show_runs(runs, where=str(log_dir)))
+        make_console().print(show_runs(runs, where=str(log_dir), sought=status))
 
 
 @app.command("show", context_settings=VARIABLES, help="Show a run's summary (= `lab show`).")
@@ -78,11 +78,12 @@ def recover(
         if as_json:
             sys.stdout.write(canonical.encode_line([_plain(each) for each in runs]).decode())
         else:
-            make_console().print(show_runs(runs, where=str(log_dir)))
+            make_console().print(show_runs(runs, where=str(log_dir), sought="crashed"))
         return
     if run is None:
         raise InputError("RUN", "which one? `lab log recover --list` lists crashed runs")
-    done = asyncio.run(recover_run(find_run(log_dir, run), output=output, overwrite=overwrite))
+    paths = find_run(log_dir, run)
+    done = asyncio.run(recover_run(paths, output=output, overwrite=overwrite))
     if as_json:
         told = {
             "run": str(done.paths.root),
@@ -95,7 +96,8 @@ def recover(
     typer.echo(f"Recovered {done.recovered} samples to {done.paths.root}")
     if done.damaged:
         typer.echo(
-            f"{done.damaged} samples that had been committed are damaged and left out; see: lab verify {run}"
+            f"{done.damaged} samples that had been committed are damaged and left out; "
+            f"see: lab verify {address(paths)}"
         )
     if done.owed:
         typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {done.paths.root}")

@@ -6,8 +6,10 @@ Rule: this is the one place where a `LabError` becomes a message and an exit cod
 import difflib
 import gc
 import importlib
+import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from labrunner import __version__
 from labrunner.cli import commands
@@ -54,6 +56,7 @@ def _unknown(name: str) -> int:
 def _guarded(module: str, name: str, argv: list[str]) -> int:
     from labrunner.errors import ExitCode, LabError
 
+    _hear_signals()
     try:
         return _call(module, name, argv)
     except LabError as error:
@@ -65,6 +68,23 @@ def _guarded(module: str, name: str, argv: list[str]) -> int:
         # Whoever read our output has enough; closing stderr keeps Python from complaining at exit.
         sys.stderr.close()
         return 0
+
+
+def _hear_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does; what was told to ignore them goes on doing so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if callable(on_interrupt):
+        # An event loop puts its own here: it ends its task in order.
+        on_interrupt(number, frame)
+    else:
+        # Shells start background jobs deaf to Ctrl-C alone.
+        raise KeyboardInterrupt
 
 
 def _load(module: str) -> Callable[..., object]:

@@ -3,14 +3,11 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from labrunner.errors import InputError
-from labrunner.store.layout import RunPaths
-
-DEFAULT_RUNS: Final = Path(".lab/runs")
 
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
@@ -27,11 +24,6 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"auto_envvar_prefix": "LAB", "help_option_names": ["-h", "--help"]},
     )
-
-
-def address(paths: RunPaths) -> str:
-    """What to write for RUN, so that a command that we suggest finds this run from here."""
-    return paths.root.name if paths.root.parent == DEFAULT_RUNS else str(paths.root)
 
 
 def pairs(words: list[str] | None, option: str) -> tuple[tuple[str, str], ...]:

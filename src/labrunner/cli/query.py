@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, make_app
+from labrunner.cli.options import Json, LogDir, make_app
 from labrunner.display.console import make_console
 from labrunner.display.rows import show_rows
 from labrunner.display.safetext import sanitise_line
@@ -15,7 +15,7 @@ from labrunner.errors import InputError
 from labrunner.query.database import Answer, ask
 from labrunner.query.formats import to_cells, write_csv, write_json
 from labrunner.query.target import replacing
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, default_grace_s, make_app, secrets_from
+from labrunner.cli.options import Json, LogDir, RunName, default_grace_s, make_app, secrets_from
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.display.quantities import format_count
 from labrunner.engine.regrading import Regrading, regrade_run
 from labrunner.engine.run import RunOptions
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 

@@ -3,10 +3,11 @@
 import asyncio
 import sys
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
-from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.quantities import format_count
 from labrunner.engine.draining import drain
@@ -26,8 +27,7 @@ def retry(call: Call) -> int:
     for paths in runs:
         asyncio.run(drain(paths, call.options()))
     plans = [(paths, plan_retry(paths, call.overrides, call.python.reread)) for paths in runs]
-    codes = [_retry_one(paths, planned, call) for paths, planned in plans]
-    return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))
+    return in_turn(partial(_retry_one, paths, planned, call) for paths, planned in plans)
 
 
 def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> int:

@@ -5,11 +5,12 @@ What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 from labrunner.analysis.requirements import Requirements, refuse_unknown
 from labrunner.cli.commands import COMMANDS
-from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd
@@ -26,8 +27,7 @@ def run(call: Call) -> int:
         from labrunner.cli.plan import plan
 
         return plan(call)
-    codes = [_run_one(experiment, call) for experiment in call.experiments()]
-    return next((code for code in codes if code != ExitCode.SUCCESS), int(ExitCode.SUCCESS))
+    return in_turn(partial(_run_one, experiment, call) for experiment in call.experiments())
 
 
 def _run_one(experiment: Experiment, call: Call) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from labrunner.cli.retry import tell_plan
-from labrunner.cli.sitting import tell_checks, tell_end, watch
+from labrunner.cli.sitting import screen_may_go, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.engine.sets import SetOptions, run_set
 
@@ -15,6 +15,7 @@ def run_all(call: Call) -> int:
     options = SetOptions(
         attempts=call.attempts if call.attempts is not None else defaults.attempts,
         wait_s=call.wait_s if call.wait_s is not None else defaults.wait_s,
+        on_wait=_tell_wait,
     )
     end = asyncio.run(
         run_set(call.experiments(), call.options(tell_checks), options, watch, on_plan=tell_plan)
@@ -24,6 +25,11 @@ def run_all(call: Call) -> int:
     for each in end.ends:
         tell_end(each, as_json=call.as_json)
     return int(end.exit_code)
+
+
+def _tell_wait(wait_s: float) -> None:
+    with screen_may_go():
+        sys.stderr.write(f"not all have succeeded; trying again in {wait_s:.0f} s\n")
 
 
 app = make_target_app(

@@ -8,7 +8,7 @@ import typer
 from rich.console import RenderableType
 
 from labrunner.cli.commands import DECISION
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, address, make_app
+from labrunner.cli.options import Json, LogDir, RunName, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
@@ -20,7 +20,7 @@ from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, address, find_run
 
 app = make_app()
 

@@ -3,11 +3,10 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from labrunner.cli.commands import DECISION
-from labrunner.cli.options import address
 from labrunner.display.checks import show_warnings
 from labrunner.display.console import make_console
 from labrunner.display.progress import Progress, Screen, estimate_left, follow
@@ -17,7 +16,19 @@ from labrunner.engine.session import Live, RunEnd
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
+from labrunner.store.listing import address
 from labrunner.store.opening import OpeningReport
+
+
+def in_turn(acts: Iterable[Callable[[], int]]) -> int:
+    """Do one thing after the other; the first exit code that is not a success counts. A signal ends all."""
+    first = int(ExitCode.SUCCESS)
+    for act in acts:
+        code = act()
+        if code == ExitCode.INTERRUPTED:
+            return code
+        first = first or code
+    return first
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, LogDir, RunName, make_app
+from labrunner.cli.options import LogDir, RunName, make_app
 from labrunner.engine.halting import stop_run
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 _Now = Annotated[bool, typer.Option("--now", help="end trials in flight at once, without their grace")]

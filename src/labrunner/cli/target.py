@@ -12,16 +12,7 @@ import msgspec
 import typer
 
 from labrunner.analysis.requirements import Requirements, parse_requirements
-from labrunner.cli.options import (
-    DEFAULT_RUNS,
-    Json,
-    LogDir,
-    default_grace_s,
-    make_app,
-    pairs,
-    parse_count,
-    secrets_from,
-)
+from labrunner.cli.options import Json, LogDir, default_grace_s, make_app, pairs, parse_count, secrets_from
 from labrunner.engine.run import RunOptions
 from labrunner.errors import InputError
 from labrunner.experiment.document import parse_value
@@ -30,6 +21,7 @@ from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.sandbox.door import Check
 from labrunner.solve.origin import PythonTasks, is_python_target
+from labrunner.store.listing import DEFAULT_RUNS
 
 DEFAULT_TARGET: Final = Path("experiment.yaml")
 

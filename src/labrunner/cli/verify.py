@@ -4,10 +4,10 @@ import sys
 
 import typer
 
-from labrunner.cli.options import DEFAULT_RUNS, Json, LogDir, RunName, make_app
+from labrunner.cli.options import Json, LogDir, RunName, make_app
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
-from labrunner.store.listing import find_run
+from labrunner.store.listing import DEFAULT_RUNS, find_run
 from labrunner.store.verify import VerifyReport, verify
 
 app = make_app()

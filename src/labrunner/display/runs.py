@@ -12,10 +12,10 @@ from labrunner.store.listing import RunListing
 _COLUMNS: Final = ("run", "state", "done", "pass", "fail", "errors")
 
 
-def show_runs(listings: Sequence[RunListing], *, where: str) -> RenderableType:
-    """Show runs in the given order; `where` is the directory that was looked at."""
+def show_runs(listings: Sequence[RunListing], *, where: str, sought: str | None = None) -> RenderableType:
+    """Show runs in the given order; `where` is the directory that was looked at, `sought` the state."""
     if not listings:
-        return make_line(f"no runs in {where}")
+        return make_line(f"no {sought} runs in {where}" if sought else f"no runs in {where}")
     problems = [f"{listing.run_id}: {listing.problem}" for listing in listings if listing.problem]
     return stack(
         make_table(_COLUMNS, [_row(listing) for listing in listings], numbers=_COLUMNS[2:]),

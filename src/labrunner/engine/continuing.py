@@ -31,7 +31,7 @@ from labrunner.experiment.newpolicy import set_policy
 from labrunner.experiment.overrides import Overrides
 from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import list_runs
+from labrunner.store.listing import address, list_runs
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run
 
@@ -86,10 +86,10 @@ async def continue_run(
         raise InputError(
             str(paths.root),
             f"was made from {record.recovered_from} without running agents, so it can't be continued; "
-            f"to run what it lacks: lab retry {paths.root}",
+            f"to run what it lacks: lab retry {address(paths)}",
         )
     experiment = read_experiment(paths)
-    refuse_changed(experiment, record, options.reread)
+    refuse_changed(experiment, record, paths, options.reread)
     experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
     checks = await preflight(experiment, options)
     if options.on_checks is not None:
@@ -98,7 +98,7 @@ async def continue_run(
     reuse = plan_reuse(experiment, open_sources(find_sources(record, paths))) if record.retry_of else None
     plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
-    return await sit_down(plan, paths, executor, watch, begin=_refuse_over_threshold(asked))
+    return await sit_down(plan, paths, executor, watch, begin=_refuse_over_threshold(asked, paths))
 
 
 def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
@@ -108,7 +108,9 @@ def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
     return [RunPaths(place) for place in found if place is not None]
 
 
-def refuse_changed(experiment: Experiment, record: RunRecord, reread: Reread = reread_file) -> None:
+def refuse_changed(
+    experiment: Experiment, record: RunRecord, paths: RunPaths, reread: Reread = reread_file
+) -> None:
     """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
     source = Path(experiment.source)
     if experiment.source and not source.is_file():
@@ -124,17 +126,18 @@ def refuse_changed(experiment: Experiment, record: RunRecord, reread: Reread = r
         raise InputError(
             str(source),
             f"the experiment is not the one that run {record.run_id} began: {told}; "
-            f"undo that, or run what changed anew with: lab retry {record.run_id}",
+            f"undo that, or run what changed anew with: lab retry {address(paths)}",
         )
 
 
-def _refuse_over_threshold(asked: PolicyChanges) -> Callable[[Session], None]:
+def _refuse_over_threshold(asked: PolicyChanges, paths: RunPaths) -> Callable[[Session], None]:
     def check(session: Session) -> None:
         if session.is_over_threshold() and asked.continue_on_fail is None:
             raise InputError(
                 "continue",
                 f"{session.errors} trials have errors, more than fail_on_error tolerates, and committed "
-                "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: lab retry",
+                "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
+                f"lab retry {address(paths)}",
             )
 
     return check

@@ -40,6 +40,7 @@ from labrunner.sandbox import makers
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
+from labrunner.store.listing import address
 from labrunner.store.writer import open_writer
 from labrunner.trial.assignment import TrialContext
 from labrunner.trial.attempt import stamp
@@ -148,8 +149,8 @@ async def sit_down(
 
 def _what_next(error: StoreError, paths: RunPaths) -> str:
     if isinstance(error, DamagedRun):
-        return f"to save what is sound: lab log recover {paths.root}"
-    return f"what was finished is safe; once the disk is well: lab continue {paths.root}"
+        return f"to save what is sound: lab log recover {address(paths)}"
+    return f"what was finished is safe; once the disk is well: lab continue {address(paths)}"
 
 
 def make_executor(experiment: Experiment, options: RunOptions, run_id: str, trials_dir: Path) -> Executor:

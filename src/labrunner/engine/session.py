@@ -204,7 +204,9 @@ class Session:
         is_complete = counts.committed == self._tallies.planned
         match self.stop.reason:
             case GaveUp(error=error):
-                return "error", error, ExitCode.RUN_FAILED
+                # Who interrupts a run that is giving up wants nothing to follow it, either.
+                is_interrupted = self.stop.is_interrupted
+                return "error", error, ExitCode.INTERRUPTED if is_interrupted else ExitCode.RUN_FAILED
             case Interrupted(signal_name=name) if not is_complete:
                 return "cancelled", RunError(message=f"stopped by {name}"), ExitCode.INTERRUPTED
             case _ if self._coordinator.is_over_threshold():

@@ -8,7 +8,7 @@ changed since, what the change touches is run again. A run that has used up its 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from labrunner.engine.retrying import Retry, carry_out_retry, lineage
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd, Watch
+from labrunner.engine.stopping import StopRequest, signals_stop
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.model import Experiment
 from labrunner.store.layout import RunPaths
@@ -32,7 +33,9 @@ class SetOptions:
     attempts: int = 10
     wait_s: float = 30.0
     longest_wait_s: float = 3600.0
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    pause: Callable[[float], Coroutine[object, object, None]] = asyncio.sleep
+    on_wait: Callable[[float], None] = lambda _: None
+    """Told before each wait how long it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +87,8 @@ async def run_set(
         owed = [n for n, member in enumerate(members) if _is_owed(member, ends.get(n))]
         if not owed:
             break
-        if attempt > 1:
-            await set_options.pause(_wait_s(attempt, set_options))
+        if attempt > 1 and await _is_stopped_within(_wait_s(attempt, set_options), set_options):
+            return replace(_conclude(members, ends), exit_code=ExitCode.INTERRUPTED)
         for number in owed:
             ends[number] = await _run_member(members[number], options, watch, on_plan)
             if ends[number].exit_code is ExitCode.INTERRUPTED:
@@ -121,6 +124,23 @@ async def _run_member(
         reuse=plan_reuse(member.experiment, open_sources(chain)),
     )
     return await carry_out_retry(retry, options, watch, on_plan=on_plan)
+
+
+async def _is_stopped_within(wait_s: float, options: SetOptions) -> bool:
+    """Wait; whether somebody asked to stop before the time was up."""
+    request = StopRequest()
+    with signals_stop(request):
+        options.on_wait(wait_s)
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(options.pause(wait_s)), group.create_task(_until(request.stopped))]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in waits:
+                task.cancel()
+    return request.stopped.is_set()
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def _is_owed(member: Member, end: RunEnd | None) -> bool:

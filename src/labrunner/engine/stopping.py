@@ -42,6 +42,7 @@ class StopRequest:
     def __init__(self) -> None:
         """Nobody has asked yet."""
         self.reason: StopReason | None = None
+        self.is_interrupted = False
         self.stopped = asyncio.Event()
         self.hurried = asyncio.Event()
 
@@ -49,6 +50,7 @@ class StopRequest:
         """Ask to stop: no new trial starts, those in flight get their grace."""
         if self.reason is None:
             self.reason = reason
+        self.is_interrupted |= isinstance(reason, Interrupted)
         self.stopped.set()
 
     def hurry(self) -> None:
@@ -81,14 +83,15 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
                 sys.stderr.write(LEFT_AT_ONCE)
             os._exit(ExitCode.INTERRUPTED)
 
-    heard = [number for number in SIGNALS if not _is_refused(number)]
-    for number in heard:
+    before = {number: signal.getsignal(number) for number in SIGNALS if not _is_refused(number)}
+    for number in before:
         loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:
-        for number in heard:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 def _is_refused(number: signal.Signals) -> bool:

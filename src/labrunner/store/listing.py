@@ -20,6 +20,7 @@ from labrunner.store.reading import RunState, judge_state
 from labrunner.store.record import decode, read_status
 from labrunner.store.survey import survey
 
+DEFAULT_RUNS: Final = Path(".lab/runs")
 _SHOWN: Final = 8
 
 
@@ -79,6 +80,11 @@ def find_run(runs_dir: Path, text: str) -> RunPaths:
     if not matches and text and path.is_dir():
         return _at_path(path)
     raise InputError("RUN", _tell(runs_dir, text, matches, names))
+
+
+def address(paths: RunPaths) -> str:
+    """What to write for RUN, so that a command that we suggest finds this run from here."""
+    return paths.root.name if paths.root.parent == DEFAULT_RUNS else str(paths.root)
 
 
 def _folders(runs_dir: Path) -> list[os.DirEntry[str]]:
