@@ -46,6 +46,10 @@ def test_coverage_lost_tasks_and_errors_are_told() -> None:
     assert set(found) == {"errors", "coverage", "ungraded"}
 
 
+def test_where_nothing_is_graded_no_mean_speaks_of_anything() -> None:
+    assert set(cautions_of(failed(task_id="t0"), failed(task_id="t1"))) == {"errors", "coverage"}
+
+
 def test_retry_rates_that_differ_are_told_with_both_rates() -> None:
     rows = [graded("a", f"t{n}", value=float(n % 2)) for n in range(40)]
     rows += [graded("b", f"t{n}", value=float(n % 2), attempts=2 if n < 10 else 1) for n in range(40)]

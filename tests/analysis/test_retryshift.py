@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -119,6 +120,16 @@ def test_a_retried_trial_that_errored_in_the_end_counts_in_the_bounds() -> None:
     tally.add(msgspec.structs.replace(row, attempts=row.attempts * 2))
     found = known(report_retries([headline("a", tally)])).variants[0]
     assert (found.as_zero, found.as_one, found.left_out) == (0.5, 1.0, 1.0)
+
+
+def test_a_run_whose_retries_all_ended_in_errors_is_not_called_stable() -> None:
+    tally = Tally({"t0": None})
+    row = failed("a", "t0", 0)
+    tally.add(msgspec.structs.replace(row, attempts=row.attempts * 2))
+    blank = replace(headline("a", tally), observed=None, interval=None)
+    found = known(report_retries([blank]))
+    assert not found.is_stable
+    assert found.verdict == "not stable: 1 of 1 trials needed a retry; a: nothing is graded"
 
 
 def test_retry_rates_that_differ_make_a_run_unstable() -> None:

@@ -132,6 +132,19 @@ def test_export_writes_and_says_where(here: Path, tmp_path: Path, name: str) -> 
     assert all(path.stat().st_size > 100 for path in files)
 
 
+def test_export_to_a_dash_prints(here: Path) -> None:
+    printed = lab("export", "made", "--to", "markdown", "-o", "-", cwd=here)
+    assert printed.out.startswith("#")
+    assert not (here / "-").exists()
+    assert "is an archive" in lab("export", "made", "--to", "inspect", "-o", "-", cwd=here).err
+
+
+def test_a_trial_that_is_not_there_is_answered_with_some_that_are(here: Path) -> None:
+    answer = lab("show", "made", "nobody", cwd=here)
+    assert answer.code == 2
+    assert "no finished trial of this run has 'nobody' in its name; nearest: t" in answer.err
+
+
 def test_a_format_that_is_not_there_is_bad_input(here: Path) -> None:
     assert lab("export", "made", "--to", "pdf", cwd=here).code == 2
 

@@ -79,7 +79,7 @@ def test_what_changed_is_run_again_with_the_reason(tmp_path: Path) -> None:
     changed = lab("retry", "first", "--dry-run", cwd=tmp_path)
 
     assert "3 trials taken over, 2 to run" in planned.err
-    assert "1 the task changed: t2/baseline/0" in planned.err
+    assert "1 the task or its grader changed: t2/baseline/0" in planned.err
     assert "1 not finished before: new/baseline/0" in planned.err
     assert "3 trials taken over, 7 to run" in more.err
     assert "0 trials taken over, 5 to run" in changed.err

@@ -161,6 +161,14 @@ def test_a_script_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
         make_mock(str(tmp_path / "s.json"))
 
 
+def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        make_mock(str(tmp_path / "gone.json"))
+    assert caught.value.problem.endswith(
+        f"can't be read, {tmp_path / 'gone.json'}: No such file or directory"
+    )
+
+
 def test_settings_are_merged_and_unknown_ones_refused() -> None:
     merged = GenerateConfig(temperature=1.0, seed=1).merge(GenerateConfig(seed=2, stop_seqs=("a",)))
     assert merged.measured() == {"temperature": 1.0, "seed": 2, "stop_seqs": ["a"]}

@@ -1,9 +1,13 @@
-"""Agents whose grade could not be trusted, by their own doing: failed, and given no second try."""
+"""Agents whose grade could not be trusted, by their own doing; and graders that leave none."""
 
 import pytest
 
+from labrunner.errors import GraderFailed
 from labrunner.records.completion import Graded, PhaseFact
+from labrunner.records.ids import Ids
 from labrunner.trial.classification import AgentFacts, end_before_grading
+from labrunner.trial.handedin import Refusal
+from labrunner.trial.judgement import Identity, judge
 
 
 def facts(**changes: bool) -> AgentFacts:
@@ -32,3 +36,13 @@ def test_changing_the_system_elsewhere_is_graded() -> None:
 
 def test_who_must_not_change_the_system_and_does_not_is_graded() -> None:
     assert end_before_grading(facts(must_not_change_system=True), grade_on_agent_failure=True) is None
+
+
+def test_a_grader_that_only_prints_is_told_where_to_write() -> None:
+    nothing = Refusal(reason="missing", message="out/benchmark_score.json was not written")
+    ids = Ids(run_id="r", trial_id="t", variant_id="v", task_id="k", repl_idx=0)
+    with pytest.raises(
+        GraderFailed, match=r"was not written; .* \$AGENTLAB_BENCHMARK_SCORE_PATH names"
+    ) as caught:
+        judge(nothing, Identity(ids=ids, schedule_idx=0, attempt=1), pass_at=1.0)
+    assert caught.value.reason == "score_missing"

@@ -151,6 +151,8 @@ def _rates(baseline: VariantShift, other: VariantShift) -> Table:
 
 
 def _reasons(shift: VariantShift) -> list[str]:
+    if shift.retried and shift.headline is None:
+        return [f"{shift.variant_id}: nothing is graded"]
     found = []
     if shift.rate_p is not None and shift.rate_p < ALPHA:
         found.append(

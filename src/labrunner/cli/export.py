@@ -2,12 +2,14 @@
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, make_app
-from labrunner.engine.lookup import read_in_full
+from labrunner.engine.lookup import RunInFull, read_in_full
+from labrunner.errors import InputError
 from labrunner.interop.export import export as write_export
 from labrunner.records import canonical
 from labrunner.store.listing import DEFAULT_RUNS, find_run
@@ -20,7 +22,11 @@ _To = Annotated[
 ]
 _Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="the file (for several .eval logs: the folder), not RUN_ID.<ending>"),
+    typer.Option(
+        "--output",
+        "-o",
+        help="the file (for several .eval logs: the folder), not RUN_ID.<ending>; - prints it",
+    ),
 ]
 
 
@@ -29,8 +35,21 @@ def export(
     run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
 ) -> None:
     """Export."""
-    made = write_export(read_in_full(find_run(log_dir, run)), to, output)
+    seen = read_in_full(find_run(log_dir, run))
+    if output == Path("-"):
+        _print(seen, to)
+        return
+    made = write_export(seen, to, output)
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:
         sys.stdout.writelines(f"{path}\n" for path in made)
+
+
+def _print(seen: RunInFull, to: str) -> None:
+    if to == "inspect":
+        raise InputError("--output", "an .eval log is an archive: name a file or a folder for it")
+    with TemporaryDirectory() as folder:
+        for path in write_export(seen, to, Path(folder) / "export"):
+            sys.stdout.buffer.write(path.read_bytes())
+    sys.stdout.flush()

@@ -62,8 +62,8 @@ def name_state(state: str) -> str:
 def state_line(state: RunState, status: StatusRecord, *, finished: int) -> str:
     """Say in one line how a run stands; `finished` was counted, the status of a crashed run is older."""
     planned, buffered = status.counts.planned, status.counts.buffered
-    share = f"all {planned:,}" if finished == planned else f"{finished:,} of {planned:,}"
-    told = f"{name_state(state)}: {share} trials finished"
+    share = f"all {planned:,}" if finished == planned > 1 else f"{finished:,} of {planned:,}"
+    told = f"{name_state(state)}: {share} {'trial' if planned == 1 else 'trials'} finished"
     if status.ended_at is not None:
         took = datetime.fromisoformat(status.ended_at) - datetime.fromisoformat(status.started_at)
         told += f" in {format_duration(took.total_seconds())}"

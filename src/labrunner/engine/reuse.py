@@ -80,7 +80,7 @@ class SlotFinder:
         """Why a trial can't stand for slot `idx`; None when it can."""
         slot = self.schedule.slot(idx)
         if row.task_digest != self.experiment.tasks[slot.task_idx].digest:
-            return "the task changed"
+            return "the task or its grader changed"
         if row.variant_digest != self.experiment.variants[slot.variant_idx].digest:
             return "the variant changed"
         if row.ids.trial_id in invalidated:

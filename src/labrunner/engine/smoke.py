@@ -75,7 +75,8 @@ def judge(completion: Completion, task_id: str) -> Check:
         case Graded():
             return Check(name="grader", passed=True, message=f"fails {told}, as it should")
         case Failed() as failure:
-            message = f"the grader gives no verdict {told} ({failure.reason}): agents that do nothing "
+            why = completion.timing.message or failure.reason
+            message = f"the grader gives no verdict {told} ({why}): agents that do nothing "
             message += "will count as errors, not as failures; let it write a score file in any case"
             return Check(name="grader", passed=False, severity="warning", message=message)
         case _:

@@ -170,6 +170,11 @@ def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
         field = model.model_fields.get(str(part))
         inner = None if field is None else _model_in(field.annotation)
         model = inner or model
+    return field_names(model)
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """The names of a part's fields, as authors write them."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

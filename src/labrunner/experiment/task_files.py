@@ -9,8 +9,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,9 +70,14 @@ def inline_rows(rows: list[Any], origin: Origin, path: FieldPath) -> Iterator[Ro
         yield Row(data=data, origin=Below(origin=origin, prefix=(*path, number)))
 
 
-def read_rows(path: Path, where: str, problems: Problems) -> Iterator[Row]:
-    """Read a task file; rows that can't be decoded are noted and left out."""
-    readers = {".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows, ".json": _json_rows, ".csv": _csv_rows}
+def read_rows(path: Path, where: str, problems: Problems, known: Collection[str]) -> Iterator[Row]:
+    """Read a task file of tasks with `known` fields; rows that can't be decoded are noted and left out."""
+    readers: dict[str, Callable[[Path, str, Problems], Iterator[Row]]] = {
+        ".jsonl": _jsonl_rows,
+        ".ndjson": _jsonl_rows,
+        ".json": _json_rows,
+        ".csv": partial(_csv_rows, known=known),
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         problems.add(where, f"'{path.name}' is no task file that can be read; known kinds: {_SUFFIXES}")
@@ -112,7 +118,7 @@ def _json_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
         yield Row(data=row, origin=RowOrigin(file=str(path), mark=f": task {number}", base=path.parent))
 
 
-def _csv_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
+def _csv_rows(path: Path, text: str, problems: Problems, known: Collection[str]) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     header: list[str] | None = None
@@ -123,7 +129,7 @@ def _csv_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
             if not any(cells):
                 continue
             if header is None:
-                header = _check_header([cell.strip() for cell in cells], origin)
+                header = _check_header([cell.strip() for cell in cells], origin, known)
                 continue
             yield Row(data=_csv_row(header, cells, origin), origin=origin)
     except csv.Error as error:
@@ -132,7 +138,7 @@ def _csv_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
         problems.take(error)
 
 
-def _check_header(header: list[str], origin: Origin) -> list[str]:
+def _check_header(header: list[str], origin: Origin, known: Collection[str]) -> list[str]:
     names = [name.removesuffix(":json") for name in header]
     if "id" not in names:
         raise InputError(origin.where(()), "the first line must name the columns, and one of them must be id")
@@ -141,7 +147,19 @@ def _check_header(header: list[str], origin: Origin) -> list[str]:
         raise InputError(
             origin.where(()), f"the column '{twice[0] if twice else ''}' must have a name of its own"
         )
+    unknown = [name for name in names if name.partition(".")[0] not in known]
+    if unknown:
+        told = (
+            f"no field of a task is called like the {_describe_columns(unknown)}; rename to input or target, "
+        )
+        told += f"to input.{unknown[0]}, or to metadata.{unknown[0]} (which agents don't see)"
+        raise InputError(origin.where(()), f"{told}; known fields: {', '.join(known)}")
     return header
+
+
+def _describe_columns(names: list[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in names)
+    return f"column {quoted}" if len(names) == 1 else f"columns {quoted}"
 
 
 def _csv_row(header: list[str], cells: list[str], origin: Origin) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from labrunner.experiment.model import (
 )
 from labrunner.experiment.naming import Names, fill_all, fill_env, fill_path, grader_names, task_names
 from labrunner.experiment.parts import host_network, resolve_grader, resolve_setup
-from labrunner.experiment.problems import Problems, validate
+from labrunner.experiment.problems import Problems, field_names, validate
 from labrunner.experiment.reading import Reading
 from labrunner.experiment.section import Section, Spot
 from labrunner.experiment.selection import FilterNames, TaskFilter, select_tasks
@@ -138,7 +138,7 @@ def _rows(reading: Reading) -> Iterable[Row]:
     path, field = task_file(reading)
     if not isinstance(reading.file.tasks, TaskSource):
         return inline_rows(reading.file.tasks, reading.document, field)
-    return read_rows(path, reading.document.where(field), reading.problems)
+    return read_rows(path, reading.document.where(field), reading.problems, field_names(TaskRow))
 
 
 def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask]:

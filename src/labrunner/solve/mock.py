@@ -174,7 +174,8 @@ def read_script(path: Path) -> Script:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Script)
     except OSError as error:
-        raise InputError(str(path), f"the script of a mock model can't be read: {error.strerror}") from error
+        told = f"the script of a mock model can't be read, {path.resolve()}"
+        raise InputError(str(path), f"{told}: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise InputError(str(path), f"is no script of a mock model: {error}") from error
 

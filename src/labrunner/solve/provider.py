@@ -114,7 +114,9 @@ def make_provider(name: ModelName, base_url: str | None) -> ProviderBackend:
     try:
         model = models.infer_model(f"{provider}:{name.model}", make if base_url else infer_provider)
     except (exceptions.UserError, ValueError, ImportError, TypeError) as error:
-        raise InputError("model", f"{name}: {error}") from error
+        # What follows the first sentence advertises other ways of using the library.
+        told = str(error).partition(". ")[0]
+        raise InputError("model", f"{name}: {told[:1].lower()}{told[1:].rstrip('.')}") from error
     return ProviderBackend(model, str(name))
 
 

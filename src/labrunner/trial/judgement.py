@@ -111,6 +111,9 @@ class Judgement:
 
 def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judgement:
     """Decode a score file into a judgement, or raise `GraderFailed` with the reason."""
+    if isinstance(data, Refusal) and data.reason == "missing":
+        told = "; a grader writes its verdict into the file that $AGENTLAB_BENCHMARK_SCORE_PATH names"
+        raise GraderFailed("score_missing", f"{data.message}{told}")
     given = _decode(data, "score", ScoreFile)
     _check_identity(given, identity, "score")
     if given.verdict is None and given.score is None:
