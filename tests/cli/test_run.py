@@ -243,7 +243,8 @@ def test_under_nohup_a_run_outlives_its_terminal_and_can_be_stopped_at_once(tmp_
     assert stopped.code == 0, stopped.err
     assert process.wait(30) == 130
     status = json.loads((tmp_path / ".lab/runs/x/status.json").read_text())
-    assert status["error"]["message"] == "stopped by SIGTERM"
+    # Two signals at once: the system chooses which one it delivers first.
+    assert status["error"]["message"] in {"stopped by SIGTERM", "stopped by SIGINT"}
 
 
 def test_a_report_that_nobody_reads_does_not_change_the_exit_code(tmp_path: Path) -> None:
