@@ -215,6 +215,20 @@ async def test_work_that_ends_itself_is_told_from_work_that_is_cancelled(lanes: 
     assert await lanes.run("t", fine) == "fine"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), GeneratorExit(), BaseException("x"), BaseExceptionGroup("x", [SystemExit(1)])],
+)
+async def test_no_exception_of_work_gets_past_what_catches_errors(
+    lanes: Watched, error: BaseException
+) -> None:
+    async def leave() -> None:
+        raise error
+
+    with pytest.raises(LeftByItself, match=type(error).__name__):
+        await lanes.run("leaving", leave)
+
+
 async def test_many_letters_wake_a_loop_once() -> None:
     class Counting(asyncio.SelectorEventLoop):
         wakes = 0

@@ -171,3 +171,13 @@ def test_a_model_given_as_an_object_is_recorded_by_its_name() -> None:
     assert program is not None
     assert (program.model, program.config) == ("mock/echo", {"seed": 3})
     assert experiment.variants[0].id == "mock/echo"
+
+
+@pytest.mark.parametrize(
+    "text", ["raise SystemExit(7)", "@task\ndef t():\n    raise SystemExit(7)", "raise BaseException('x')"]
+)
+def test_a_file_that_tries_to_end_the_program_is_refused_in_words(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "leaving.py"
+    file.write_text(f"from labrunner import task\n{text}\n")
+    with pytest.raises(InputError, match=r"leaving.py.*(SystemExit: 7|BaseException: x)"):
+        load_tasks(str(file))

@@ -173,7 +173,9 @@ async def _contained(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Keep what would end the lane's thread inside the task."""
     try:
         return await make()
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+    except (asyncio.CancelledError, Exception):
+        raise
+    except BaseException as error:
         raise LeftByItself(f"the task's code raised {type(error).__name__}") from error
 
 

@@ -79,7 +79,9 @@ def _blaming(where: str, doing: str) -> Iterator[None]:
         raise InputError(where, f"{doing}: {error}{_line_of(error, where)}") from error
     except LabError:
         raise
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # `sys.exit` too: it would end everything without a word
         told = f"{doing}: {type(error).__name__}: {error}"
         raise InputError(where, told + _line_of(error, where)) from error
 
