@@ -75,6 +75,20 @@ def test_a_report_can_take_the_place_of_its_run_or_go_elsewhere(crashed: Path) -
     assert lab("continue", "x", cwd=crashed).code == 2
 
 
+@pytest.mark.parametrize("how", ["--overwrite", "--output=x-report"])
+def test_a_report_keeps_the_marks_on_trials_that_are_not_to_be_used(crashed: Path, how: str) -> None:
+    lab("invalidate", "x", "--where", "task_id = 't0'", "--reason", "leaked", cwd=crashed)
+    done = lab("log", "recover", "x", how, cwd=crashed)
+    report = ".lab/runs/x" if how == "--overwrite" else "x-report"
+
+    shown = lab("show", report, "--json", cwd=crashed).json()
+    planned = lab("retry", report, "--dry-run", cwd=crashed)
+
+    assert done.code == 0, done.err
+    assert shown["summary"]["totals"]["trials"] == 2
+    assert "2 trials taken over, 2 to run" in planned.err
+
+
 def test_showing_a_crashed_run_says_what_was_lost_and_what_to_type(crashed: Path) -> None:
     shown = lab("show", "x", cwd=crashed)
 

@@ -10,6 +10,7 @@ from labrunner.experiment.model import Folder, KeepPolicy, Setup, WorkspaceFile
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.trial.removal import remove_tree
 from tests.builders import (
     make_agent,
     make_experiment,
@@ -322,7 +323,9 @@ async def test_a_workspace_deeper_than_calls_go_is_graded_all_the_same(tmp_path:
             os.mkdir(deepest)
         return PhaseEnd(exit_status=0)
 
-    completion = await Attempt(make_experiment(), tmp_path, {"agent": work, "grader": PASS}).carry_out()
+    run = Attempt(make_experiment(), tmp_path, {"agent": work, "grader": PASS})
+    completion = await run.carry_out()
+    remove_tree(run.folders.workspace)
 
     assert isinstance(completion.end, Graded)
 

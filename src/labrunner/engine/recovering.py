@@ -2,8 +2,8 @@
 
 Rules: the crashed run is only read. The report is a run directory of its own: what was finished, committed
 or buffered, as it was; what was not, or is damaged, as `cancelled`, with what its attempts left. It can be
-looked at and retried, not continued. It is made under a name that listings ignore and then renamed: whole or
-not at all. An earlier report is never overwritten silently.
+looked at and retried, not continued. Marks on trials go along. It is made under a name that listings ignore
+and then renamed: whole or not at all. An earlier report is never overwritten silently.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from typing import Final
 
 import msgspec
 
+from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import link_tree, rewrite
 from labrunner.engine.lookup import read_experiment
-from labrunner.engine.session import make_summary, new_tally
+from labrunner.engine.session import make_summary
 from labrunner.errors import InputError, RunLocked
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
@@ -28,7 +29,7 @@ from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.store.create import create_run
 from labrunner.store.draft import draft_beside, put_in_place
-from labrunner.store.durable import sync_folder
+from labrunner.store.durable import storing, sync_folder, write_new
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, list_runs
 from labrunner.store.lock import acquire
@@ -36,6 +37,7 @@ from labrunner.store.points import reach
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run, read_status
 from labrunner.store.salvage import count_committed, iter_sound
+from labrunner.store.survey import read_invalidations
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter, open_writer
 from labrunner.trial.attempt import stamp
@@ -102,13 +104,15 @@ class _Report:
             record, run_id=run_id, recovered_from=str(source.root.resolve())
         )
         self._live = read_transcripts(source.buffer)
-        self._tally = new_tally(experiment)
+        groups = {task.id: task.group for task in experiment.tasks}
+        self._tally = Tally(groups, {mark.trial_id for mark in read_invalidations(source)})
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
         self._damaged = 0
 
     async def write(self, runs_dir: Path) -> Recovered:
         with self._source.tasks.open("rb") as tasks, self._source.schedule.open("rb") as schedule:
             paths = create_run(runs_dir, self._record, tasks, schedule)
+        self._carry_marks(paths)
         async with open_writer(paths) as writer:
             rows = self._all_rows()
             while batch := await asyncio.to_thread(self._take, rows, paths):
@@ -122,6 +126,13 @@ class _Report:
         return Recovered(
             paths=paths, recovered=good + self._counts["failed"], owed=owed, damaged=self._damaged
         )
+
+    def _carry_marks(self, paths: RunPaths) -> None:
+        """A trial that is not to be used is not to be used in the report either."""
+        if self._source.invalidations.exists():
+            with storing("writing", paths.invalidations):
+                write_new(paths.invalidations, self._source.invalidations.read_bytes())
+                sync_folder(paths.invalidations.parent)
 
     async def _finish(self, writer: RunWriter, batch: list[SlotRows]) -> None:
         async with asyncio.TaskGroup() as group:
