@@ -32,3 +32,12 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert refused.code == 2
     assert (tmp_path / "experiment.yaml").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["experiment.yaml"]
+
+
+def test_where_there_are_only_python_tasks_run_says_how_to_name_one(tmp_path: Path) -> None:
+    lab("init", "--template", "python", cwd=tmp_path)
+
+    refused = lab("run", cwd=tmp_path)
+
+    assert refused.code == 2
+    assert "for a task in Python, name it: lab run files.py" in refused.err

@@ -113,6 +113,7 @@ def test_the_ends_of_phases_are_told_in_words() -> None:
     assert describe_phase(PhaseFact(exit_status=0)) == "exit 0"
     assert describe_phase(PhaseFact(exit_status=128 + signal.SIGKILL)) == "exit 137 (SIGKILL)"
     assert describe_phase(PhaseFact(exit_status=255)) == "exit 255"
+    assert describe_phase(PhaseFact(exit_status=127)) == "exit 127 (no such command?)"
     assert describe_phase(PhaseFact(exit_status=None, timed_out=True)) == "timed out"
     assert describe_phase(PhaseFact(exit_status=137, oom_killed=True)) == "out of memory, exit 137 (SIGKILL)"
     assert describe_phase(PhaseFact(over_disk=True)) == "over its disk limit"

@@ -267,7 +267,7 @@ def make_target_app(
             max_connections=max_connections,
         )
         call = Call(
-            targets=tuple(targets or [Path("last") if takes_runs else DEFAULT_TARGET]),
+            targets=tuple(targets or [Path("last") if takes_runs else _find_default()]),
             overrides=overrides,
             log_dir=log_dir,
             run_id=run_id,
@@ -308,3 +308,13 @@ def _is_failed(keep_sandbox: str | None) -> bool:
     if keep_sandbox not in {None, "failed", "never"}:
         raise InputError("--keep-sandbox", f"expected failed or never, found {keep_sandbox!r}")
     return keep_sandbox == "failed"
+
+
+def _find_default() -> Path:
+    """The experiment of this folder; where there are only Python files, people meant one of those."""
+    scripts = sorted(path.name for path in Path.cwd().glob("*.py"))
+    if scripts and not DEFAULT_TARGET.exists():
+        raise InputError(
+            str(DEFAULT_TARGET), f"there is no such file; for a task in Python, name it: lab run {scripts[0]}"
+        )
+    return DEFAULT_TARGET

@@ -22,6 +22,8 @@ TAIL_LINES: Final = 20
 TRANSCRIPT: Final = "transcript.jsonl"
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 """Phases in the order in which they happen; records have them by name."""
+_SHELL_SAYS: Final = {126: "can't be executed?", 127: "no such command?"}
+"""What these statuses mean by custom; a program may use them for something else."""
 
 
 def show_trial(
@@ -70,6 +72,8 @@ def describe_phase(fact: PhaseFact) -> str:
 
 
 def _describe_exit(status: int) -> str:
+    if status in _SHELL_SAYS:
+        return f"exit {status} ({_SHELL_SAYS[status]})"
     if status > 128:
         try:
             return f"exit {status} ({signal.Signals(status - 128).name})"

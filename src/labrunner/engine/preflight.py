@@ -8,6 +8,7 @@ from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
 from labrunner.sandbox.door import Check
 from labrunner.store.filesystem import filesystem_problem
+from labrunner.trial.masking import SHORTEST
 
 
 async def examine(
@@ -35,7 +36,11 @@ def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[
     if missing:
         message = f"no value for {', '.join(missing)}: set them in the environment or in --env-file"
         yield Check(name="secrets", passed=False, message=message)
-    elif names:
+    short = [name for name in names if 0 < len(given.get(name, "")) < SHORTEST]
+    if short:
+        message = f"{', '.join(short)}: shorter than {SHORTEST} characters, so not masked where it is printed"
+        yield Check(name="secrets", passed=False, severity="warning", message=message)
+    if names and not missing and not short:
         yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
 
 

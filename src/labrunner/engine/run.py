@@ -26,7 +26,7 @@ from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
-from labrunner.errors import DamagedRun, InputError, SandboxFailed, StoreError
+from labrunner.errors import DamagedRun, InputError, InputErrors, SandboxFailed, StoreError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
@@ -167,9 +167,13 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:
     """Raise if a check that matters did not pass."""
-    failed = [check for check in checks if not check.passed and check.severity == "error"]
+    failed = [
+        InputError("preflight", f"{check.name}: {check.message}")
+        for check in checks
+        if not check.passed and check.severity == "error"
+    ]
     if failed:
-        raise InputError("preflight", "; ".join(f"{check.name}: {check.message}" for check in failed))
+        raise failed[0] if len(failed) == 1 else InputErrors(failed)
 
 
 def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:

@@ -118,7 +118,9 @@ def _model(task: Task, overrides: Overrides, given: Model | None) -> Model | Non
 def _refuse_without_model(task: Task, live: LiveTask) -> None:
     if live.model is None and any(step.name in _ASKING for step in live.steps):
         raise InputError(
-            "model", f"task {task.title} asks a model; name one, such as --model openai/gpt-5-mini"
+            "model",
+            f"task {task.title} asks a model; name one, such as --model openai/gpt-5-mini, "
+            "or --model mock/echo to try it without a provider",
         )
 
 
