@@ -93,6 +93,7 @@ async def watch(live: Live) -> None:
                 planned=live.tallies.planned, done=done, done_before=done_before, elapsed_s=elapsed_s
             ),
             note=_note(live),
+            warning=live.tallies.warning,
         )
 
     await follow(look, Screen.of(sys.stderr))
@@ -104,7 +105,6 @@ def _note(live: Live) -> str:
     if live.stop.hurried.is_set():
         return "ending trials in flight"
     return f"stopping: up to {live.plan.grace_s:g} s for trials in flight, signal again to end them now"
-            warning=live.tallies.warning,
 
 
 def tell_end(end: RunEnd, *, as_json: bool) -> None:
