@@ -157,3 +157,21 @@ class Gone(io.StringIO):
 @pytest.mark.parametrize("is_live", [True, False])
 async def test_a_screen_that_is_gone_does_not_disturb_the_run(is_live: bool) -> None:
     await follow(lambda: HALFWAY, Screen(stream=Gone(), is_live=is_live), Pauses(1))
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_a_warning_gets_a_line_of_its_own_once(is_live: bool) -> None:
+    stream = io.StringIO()
+    told = replace(START, warning="the budget can't hold")
+    await follow_states(
+        [START, told, told, replace(told, committed=3)], Screen(stream=stream, is_live=is_live)
+    )
+    assert stream.getvalue().count("warning: the budget can't hold\n") == 1
+
+
+async def test_a_warning_that_comes_with_the_end_is_still_told() -> None:
+    stream, ahead = io.StringIO(), iter([START])
+    late = replace(START, warning="too late")
+    with pytest.raises(asyncio.CancelledError):
+        await follow(lambda: next(ahead, late), Screen(stream=stream, is_live=False), Pauses(1))
+    assert "warning: too late\n" in stream.getvalue()
