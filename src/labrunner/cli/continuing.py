@@ -12,8 +12,8 @@ from labrunner.cli.options import (
     Json,
     LogDir,
     default_grace_s,
-    pairs,
     make_app,
+    pairs,
     parse_count,
     parse_threshold,
     secrets_from,
@@ -42,6 +42,7 @@ _MaxConcurrency = Annotated[int | None, typer.Option(min=1, help="how many trial
 _MaxConnections = Annotated[int | None, typer.Option(min=1, help="requests at once to a model's provider")]
 _FailOnError = Annotated[str | None, typer.Option("--fail-on-error", metavar="[=X]", help="a new threshold")]
 _ContinueOnFail = Annotated[bool | None, typer.Option("--continue-on-fail", help="fail only at the end")]
+_RetryOnError = Annotated[str | None, typer.Option("--retry-on-error", metavar="[=N]", help="retries")]
 _Sets = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,7 +51,6 @@ _Sets = Annotated[
         help="a.b=c: set a field of the policy, such as budget.cost_usd=5 (repeatable)",
     ),
 ]
-_RetryOnError = Annotated[str | None, typer.Option("--retry-on-error", metavar="[=N]", help="retries")]
 _EnvFile = Annotated[
     Path | None, typer.Option(help="a file of K=V lines (default: the one that the run began with)")
 ]
@@ -66,8 +66,8 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
     fail_on_error: _FailOnError = None,
     continue_on_fail: _ContinueOnFail = None,
     retry_on_error: _RetryOnError = None,
-    sets: _Sets = None,
     max_connections: _MaxConnections = None,
+    sets: _Sets = None,
     env_file: _EnvFile = None,
     grace: _Grace = None,
     as_json: Json = False,
@@ -78,8 +78,8 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
         fail_on_error=parse_threshold(fail_on_error),
         continue_on_fail=continue_on_fail,
         retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
-        sets=pairs(sets, "--set"),
         max_connections=max_connections,
+        sets=pairs(sets, "--set"),
     )
     if run and every:
         raise InputError("--all", f"is every unfinished run, and {run} is one: choose")

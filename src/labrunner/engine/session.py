@@ -269,8 +269,6 @@ def find_cut_offs(trial: Path) -> tuple[str, ...]:
         return ()
 
 
-async def _watched(watch: Watch, live: Live) -> None:
-    await watch(live)
 def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spending:
     """What earlier sittings of a run have used; nothing where no budget asks for it.
 
@@ -292,6 +290,8 @@ def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spe
     return spending
 
 
+async def _watched(watch: Watch, live: Live) -> None:
+    await watch(live)
 
 
 def _root(errors: BaseExceptionGroup[BaseException]) -> BaseException:
