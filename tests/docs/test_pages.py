@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from labrunner.cli.commands import COMMANDS, DECISION
+from labrunner.cli.examples import EXAMPLES
 from labrunner.cli.reference import find_variables
 from labrunner.errors import ExitCode
 from labrunner.experiment.authored import ExperimentFile, Part
@@ -70,6 +71,19 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_stands_in_the_reference(command: str) -> None:
     assert re.search(rf"^## lab {command}\b", read("docs/reference/cli.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_examples_use_only_options_that_their_command_has(command: str) -> None:
+    sections = read("docs/reference/cli.md").split("\n## ")
+    own, shared = (
+        next(each for each in sections if each.startswith(f"{name}\n")) for name in (command, "lab run")
+    )
+    known = own + shared if "those of [lab run]" in own else own
+    for example in EXAMPLES[command]:
+        assert example.startswith(f"{command} ") or example == command
+        for option in re.findall(r" (--?[a-zA-Z][\w-]*)", example):
+            assert re.search(rf"^\| `[^`]*(?<![\w-]){option}(?![\w-])", known, re.MULTILINE), option
 
 
 @pytest.mark.parametrize(

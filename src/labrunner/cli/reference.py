@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from labrunner.cli.commands import COMMANDS, DECISION, Command
+from labrunner.cli.examples import EXAMPLES
 
 BEFORE: Final = f"""\
 # Command line
@@ -81,6 +82,7 @@ def _sections(name: str, command: Command) -> Iterator[str]:
         if command.aliases:
             lines += ["", f"Also called {', '.join(f'`lab {alias}`' for alias in command.aliases)}."]
         lines += ["", f"    {' '.join([path, *(left for left, _ in arguments), '[OPTIONS]'])}"]
+        lines += ["", "For example:", "", *(f"    {example}" for example in EXAMPLES[path])]
         yield "\n".join([*lines, *_tables(name, [*arguments, *options])])
 
 

@@ -1,0 +1,69 @@
+"""How each command is called, by examples: what the reference page shows above a command's options."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "lab init": (
+            "lab init mine                          # one agent, three tasks, a grader",
+            "lab init chat --template python        # a task in Python, with a mock model",
+        ),
+        "lab run": (
+            "lab run --limit 3 --replications 1     # a first look at ./experiment.yaml",
+            "lab run night.yaml --retry-on-error=2 --fail-on-error=0.05",
+            "lab run files.py --model mock/echo -T seconds=5",
+        ),
+        "lab plan": (
+            "lab plan                               # every default filled in, and the order of trials",
+            "lab plan --variant v2 --task-id 'git-*'",
+        ),
+        "lab doctor": ("lab doctor night.yaml --env-file .env",),
+        "lab continue": (
+            "lab continue                           # the newest run that is not finished",
+            "lab continue last --fail-on-error=0.2",
+        ),
+        "lab retry": (
+            "lab retry last --dry-run               # what would be taken over, what run, and why",
+            "lab retry last --replications 5        # the same with more repeats",
+        ),
+        "lab set": ("lab set easy.yaml hard.yaml --log-dir runs/june --retry-attempts 3",),
+        "lab stop": ("lab stop last",),
+        "lab show": (
+            "lab show last",
+            "lab show last divide.short.0           # one trial: why did it fail?",
+            'lab show last --require "pass >= 0.9"  # exit code 4 when not',
+        ),
+        "lab compare": (
+            "lab compare last --baseline v1",
+            "lab compare Gprr29Mv k3Lm9QxZ          # two runs, by the ends of their ids",
+        ),
+        "lab query": (
+            "lab query last \"select trial_id, cause, reason from trials where outcome = 'failed'\"",
+            'lab query last "select * from metrics" --format csv --output metrics.csv',
+        ),
+        "lab export": (
+            "lab export last --to html",
+            "lab export last --to markdown -o - >> report.md",
+        ),
+        "lab log list": ("lab log list --status started",),
+        "lab log show": ("lab log show last",),
+        "lab log recover": (
+            "lab log recover --list                 # which runs crashed",
+            "lab log recover night",
+        ),
+        "lab regrade": (
+            "lab regrade last --grader grader-v2    # the same work, another judge",
+            "lab regrade last --times 3             # whose verdicts differ from time to time?",
+        ),
+        "lab invalidate": (
+            'lab invalidate last --where "task_id = \'river\'" --reason "its answer was wrong" --dry-run',
+        ),
+        "lab verify": ("lab verify last",),
+        "lab clean": (
+            "lab clean --list                       # only look",
+            "lab clean --yes",
+        ),
+    }
+)
