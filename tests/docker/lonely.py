@@ -131,7 +131,7 @@ def stop_at(place: str) -> None:
     """Make the runner stand still at a place where nobody outside can see it."""
     from labrunner.sandbox.docker.container import Container
     from labrunner.sandbox.docker.graderpart import GraderPart
-    from labrunner.trial import attempt
+    from labrunner.trial.ledger import Ledger
 
     async def stand_still(*_: object, **__: object) -> None:
         sys.stdout.write("stopped\n")
@@ -148,7 +148,7 @@ def stop_at(place: str) -> None:
     elif place == "barrier":
         GraderPart.run = stand_still  # type: ignore[assignment,method-assign]
     elif place == "collected":
-        attempt._Attempt._timing = stand  # type: ignore[assignment,method-assign]
+        Ledger._timing = stand  # type: ignore[assignment,method-assign]
 
 
 async def main(settings: dict[str, str]) -> None:

@@ -10,10 +10,10 @@ from labrunner.cli.options import LogDir, RunName, make_app
 from labrunner.display.quantities import format_count
 from labrunner.errors import InputError
 from labrunner.query.database import ask
+from labrunner.records.canonical import stamp
 from labrunner.records.invalidation import InvalidationRow
 from labrunner.store.invalidations import add_invalidations
 from labrunner.store.listing import DEFAULT_RUNS, find_run
-from labrunner.trial.attempt import stamp
 
 app = make_app()
 

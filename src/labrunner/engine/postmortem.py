@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from labrunner.records.canonical import stamp
 from labrunner.records.run import LockNote
 from labrunner.sandbox.marks import boot_id
 from labrunner.store.attempts import AttemptNote
@@ -11,7 +12,6 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.lock import last_owner
 from labrunner.store.record import read_run, read_status
 from labrunner.store.survey import read_last_line
-from labrunner.trial.attempt import stamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

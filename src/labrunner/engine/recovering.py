@@ -24,6 +24,7 @@ from labrunner.errors import InputError, RunLocked
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records import canonical
+from labrunner.records.canonical import stamp
 from labrunner.records.ids import Ids, make_token, make_trial_id
 from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
@@ -40,7 +41,6 @@ from labrunner.store.salvage import count_committed, iter_sound
 from labrunner.store.survey import read_invalidations
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter, open_writer
-from labrunner.trial.attempt import stamp
 
 BATCH: Final = 256
 

@@ -33,6 +33,7 @@ from labrunner.experiment.digests import digest_experiment, digest_task
 from labrunner.experiment.folders import digest_folder
 from labrunner.experiment.model import Budget, Experiment, Folder, Task
 from labrunner.experiment.schedule import Schedule
+from labrunner.records.canonical import stamp
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, PhaseFact
 from labrunner.records.ids import make_run_id, make_trial_id
@@ -43,7 +44,6 @@ from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials, read_state
 from labrunner.trial.assignment import Assignment, Notes
-from labrunner.trial.attempt import stamp
 from labrunner.trial.classification import fail_ungraded
 from labrunner.trial.phases import merged_plan
 from labrunner.trial.preparation import set_aside

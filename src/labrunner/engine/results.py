@@ -14,6 +14,7 @@ from labrunner.analysis.tally import Tally
 from labrunner.engine.summaries import basis_of, seal_summary
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
+from labrunner.records.canonical import stamp
 from labrunner.records.rows import Benchmark
 from labrunner.records.run import RunRecord
 from labrunner.records.summary import SummaryRecord
@@ -21,7 +22,6 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.record import read_run
 from labrunner.store.survey import read_invalidations, survey
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
-from labrunner.trial.attempt import stamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

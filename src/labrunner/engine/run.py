@@ -34,6 +34,7 @@ from labrunner.experiment.model import Experiment, SandboxKind
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.capacity import Host, decide_concurrency
 from labrunner.records import canonical
+from labrunner.records.canonical import stamp
 from labrunner.records.ids import RUN_ID_PATTERN, make_run_id
 from labrunner.records.run import Digests, RunRecord
 from labrunner.sandbox import makers
@@ -43,7 +44,6 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
 from labrunner.store.writer import open_writer
 from labrunner.trial.assignment import TrialContext
-from labrunner.trial.attempt import stamp
 
 BLOCKING_THREADS: Final = 32
 """Preparing and collecting are disk work: more of it at once than there are cores."""

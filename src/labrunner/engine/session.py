@@ -21,6 +21,7 @@ from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
 from labrunner.policy.budget import Spending, find_used_up, limits_of
 from labrunner.records import canonical
+from labrunner.records.canonical import stamp
 from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -29,7 +30,6 @@ from labrunner.store.survey import survey
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
-from labrunner.trial.attempt import stamp
 
 STATUS_EVERY_S: Final = 1.0
 SUMMARY_EVERY: Final = 5
@@ -269,6 +269,13 @@ def find_cut_offs(trial: Path) -> tuple[str, ...]:
         return ()
 
 
+<<<<<<< HEAD
+=======
+async def _watched(watch: Watch, live: Live) -> None:
+    await watch(live)
+
+
+>>>>>>> f978f22 (p4)
 def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spending:
     """What earlier sittings of a run have used; nothing where no budget asks for it.
 
@@ -290,10 +297,13 @@ def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spe
     return spending
 
 
+<<<<<<< HEAD
 async def _watched(watch: Watch, live: Live) -> None:
     await watch(live)
 
 
+=======
+>>>>>>> f978f22 (p4)
 def _root(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error to act on: ours if there is one, else the first."""
     ours = errors.subgroup(LabError)

@@ -6,6 +6,7 @@ Rule: bytes that went through `encode` come back unchanged from `encode(decode(.
 import hashlib
 import math
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -22,6 +23,11 @@ def encode(value: object) -> bytes:
 def encode_line(value: object) -> bytes:
     """Encode a record as one line of a JSONL file."""
     return _encoder.encode(value) + b"\n"
+
+
+def stamp(moment: datetime) -> str:
+    """A UTC time as records write it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def decode_plain(data: bytes | str) -> object:

@@ -11,21 +11,17 @@ import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 
 from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
-from labrunner.sandbox.door import GuestPaths, SandboxMaker, SandboxSpec
+from labrunner.sandbox.door import GuestPaths, SandboxMaker
 from labrunner.sandbox.exec import ExecSandbox
-from labrunner.sandbox.marks import Mark
-from labrunner.solve.commandgrading import CommandGrading
 from labrunner.solve.environment import SandboxEnvironment
 from labrunner.solve.gate import ModelGate
 from labrunner.solve.generation import generate_state
 from labrunner.solve.lane import Abandoned, Lanes
-from labrunner.solve.ledger import Ledger, mask_text
+from labrunner.solve.ledger import SolveLedger
 from labrunner.solve.limits import LimitExceeded, Meter
 from labrunner.solve.mailbox import Mailbox
 from labrunner.solve.place import inside
@@ -43,7 +39,9 @@ from labrunner.trial import classification, phases, preparation
 from labrunner.trial.agentresult import read_reported
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collection import Collected, collect
+from labrunner.trial.grading import Grading
 from labrunner.trial.judgement import Judgement
+from labrunner.trial.ledger import make_fact
 from labrunner.trial.masking import Masker
 
 
@@ -74,7 +72,9 @@ class SolveAttempt:
         )
         meter = Meter(shop.live.limits, time.monotonic)
         self._scores: dict[str, Score] | None = None
-        self._ledger = Ledger(scene=scene, meter=meter, is_command=shop.live.command is not None)
+        self._ledger = SolveLedger(
+            scene=scene, masker=shop.masker, meter=meter, is_command=shop.live.command is not None
+        )
 
     async def carry_out(self) -> Completion:
         """Carry it out and say how it ended."""
@@ -132,27 +132,32 @@ class SolveAttempt:
         ledger = self._ledger
         setup, agent = phases.setup_phase(self._scene, guest), phases.agent_phase(self._scene, guest)
         if ledger.is_command:
-            with ledger.timing("agent"):
-                ledger.note_run(await place.run_agent(setup, agent))
-            ledger.reported = await asyncio.to_thread(read_reported, self._scene.folders.out)
-            failed = ledger.note_setup(ledger.run.setup)
+            ledger.note_run(await place.run_agent(setup, agent))
+            ledger.ended_by = ledger.solving_facts().ended_by
+            ledger.usage |= await asyncio.to_thread(read_reported, self._scene.folders.out)
+            failed = self._setup_failure()
             if not failed:
                 await place.begin(None, agent)
         else:
             with ledger.timing("setup"):
-                failed = ledger.note_setup(await place.begin(setup, agent))
-            failed = failed or await self._solve_in(attempt, place)
+                end = await place.begin(setup, agent)
+            ledger.setup = None if end is None else make_fact(end)
+            failed = self._setup_failure() or await self._solve_in(attempt, place)
         policy = self._scene.context.experiment.grade_on_agent_failure
         return failed or classification.end_before_grading(
-            ledger.agent_facts(), grade_on_agent_failure=policy
+            ledger.solving_facts(), grade_on_agent_failure=policy
         )
+
+    def _setup_failure(self) -> Failed | None:
+        setup = self._ledger.setup
+        return None if setup is None else classification.setup_failure(setup)
 
     async def _solve_in(self, attempt: Running, place: ExecSandbox) -> Failed | None:
         """Let the solvers use a sandbox, and take it away from whatever they left."""
         attempt.environment = SandboxEnvironment(place, attempt)
         failed = await self._solve(attempt)
         with self._ledger.timing("barrier"):
-            self._ledger.note_run(await attempt.environment.end_all())
+            self._ledger.note_barrier(await attempt.environment.end_all())
         attempt.environment.close()
         attempt.environment = None
         return failed
@@ -213,12 +218,9 @@ class SolveAttempt:
         """Let every scorer speak, the command first: it must not see what others left."""
         judgement = None
         if self._shop.live.grader is not None:
-            grading = CommandGrading(scene=self._scene, notes=self._notes, masker=self._shop.masker)
-            try:
-                judgement = await grading.run(place, guest, self._ledger.agent_facts().ending)
-            finally:
-                self._ledger.grader, self._ledger.grader_tries = grading.end, grading.tries
-                self._ledger.phases_s["grader"] = grading.seconds
+            await asyncio.to_thread(self._bring_grader)
+            grading = Grading(ledger=self._ledger, notes=self._notes, reads_prediction=False)
+            judgement, _ = await grading.run(place, guest, self._ledger.solving_facts().ending)
             value = judgement.primary_metric_value
             self._transcript.add("score", scorer="command", value=value, verdict=judgement.verdict)
         attempt.environment = SandboxEnvironment(place, attempt)
@@ -226,6 +228,10 @@ class SolveAttempt:
             return await self._score(attempt, judgement)
         finally:
             attempt.environment.close()
+
+    def _bring_grader(self) -> None:
+        preparation.bring_grader(self._scene.task, self._scene.folders)
+        preparation.clear_verdicts(self._scene.folders)
 
     async def _score(self, attempt: Running, judgement: Judgement | None) -> AttemptEnd:
         """Ask the scorers in Python, and join what they say with a command's word."""
@@ -237,7 +243,7 @@ class SolveAttempt:
             raise asyncio.CancelledError from None
         except Exception as error:  # noqa: BLE001 - whatever a task's code raises becomes a record
             return self._note_failure(error, "scoring")
-        mask = partial(mask_text, masker=self._shop.masker)
+        mask = self._shop.masker.mask_text
         finding = Finding(
             completion=None if ledger.is_command else mask(attempt.state.output.completion),
             ended_by=ledger.ended_by,
@@ -280,12 +286,11 @@ class SolveAttempt:
     async def _enter(self, maker: SandboxMaker) -> AsyncIterator[tuple[ExecSandbox, GuestPaths]]:
         """Make the attempt's sandbox over fresh folders."""
         scene, ledger = self._scene, self._ledger
-        agent_dir = Path(scene.variant.agent.dir.path) if scene.variant.agent.dir else None
-        guest = maker.guest_paths(scene.folders, agent_dir)
+        guest = maker.guest_paths(scene.folders, scene.agent_dir)
         ledger.has_folders = True
         with ledger.timing("prepare"):
             await asyncio.to_thread(preparation.lay_out, scene)
-        async with maker.open(make_spec(scene, agent_dir)) as place:
+        async with maker.open(phases.sandbox_spec(scene)) as place:
             if not isinstance(place, ExecSandbox):
                 raise SandboxFailed("no_calls", f"a {scene.variant.sandbox.kind} sandbox takes no calls")
             ledger.barrier, ledger.limits = place.barrier, dict(place.limits)
@@ -306,7 +311,7 @@ class SolveAttempt:
                 transcript = await asyncio.to_thread(store, self._scene.folders.root, data, is_new=is_new)
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
-        return ledger.complete(end, kept, transcript, shop.masker)
+        return ledger.close(end, kept, transcript)
 
 
 def first_state(scene: AttemptScene, model: str) -> TaskState:
@@ -321,23 +326,4 @@ def first_state(scene: AttemptScene, model: str) -> TaskState:
         target=Target(sample.target),
         choices=Choices.of(sample.choices),
         metadata=dict(sample.metadata or {}),
-    )
-
-
-def make_spec(scene: AttemptScene, agent_dir: Path | None) -> SandboxSpec:
-    """What a sandbox must know about the attempt that it is made for."""
-    assignment = scene.assignment
-    mark = Mark(
-        run=scene.context.mark(),
-        trial_id=assignment.trial_id,
-        attempt=assignment.attempt,
-        token=assignment.token,
-    )
-    return SandboxSpec(
-        folders=scene.folders,
-        plan=phases.sandbox_plan(scene),
-        agent_dir=agent_dir,
-        label=f"{scene.context.run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}",
-        mark=mark,
-        demands=phases.demands(scene.context.experiment, scene.task, scene.variant),
     )

@@ -51,6 +51,11 @@ class AttemptScene:
     ids: Ids
     folders: AttemptFolders
 
+    @property
+    def agent_dir(self) -> Path | None:
+        """The agent's own folder on the host, if it has one."""
+        return Path(self.variant.agent.dir.path) if self.variant.agent.dir else None
+
 
 class Notes(Protocol):
     """What the coordinator wants to know while an attempt runs, made durable where it must be."""

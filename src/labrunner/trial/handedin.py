@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from labrunner.trial.masking import Masker
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -33,6 +35,12 @@ def read_plain(folder: Path, name: str, *, cap: int) -> bytes | Refusal:
         return _read_at(folder_fd, folder, name, cap)
     finally:
         os.close(folder_fd)
+
+
+def read_masked(folder: Path, name: str, masker: Masker, *, cap: int) -> bytes | Refusal:
+    """The same, without secrets."""
+    data = read_plain(folder, name, cap=cap)
+    return masker.mask(data)[0] if isinstance(data, bytes) else data
 
 
 def list_names(folder: Path) -> list[str]:

@@ -27,6 +27,10 @@ class Masker:
                 count += found
         return data, count
 
+    def mask_text(self, text: str) -> str:
+        """A text without secrets, and without halves of characters."""
+        return self.mask(text.encode(errors="replace"))[0].decode(errors="replace")
+
 
 def make_masker(secrets: Mapping[str, str]) -> Masker:
     """Prepare the searches for these secrets, longest first so that none hides another."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from labrunner.experiment.model import Experiment, Network, Resources, SandboxPlan, Setup, Task, Variant
 from labrunner.experiment.substitution import expand, expand_all
 from labrunner.records.completion import AgentOutcome
-from labrunner.sandbox.door import Demands, GuestPaths, Phase
+from labrunner.sandbox.door import Demands, GuestPaths, Phase, SandboxSpec
+from labrunner.sandbox.marks import Mark
 from labrunner.trial.assignment import AttemptScene
 
 
@@ -41,6 +42,25 @@ def merged_plan(task: Task, variant: Variant) -> SandboxPlan:
         workdir=task.workdir or plan.workdir,
         asked=tuple(sorted({*plan.asked, *named})),
         **{name: getattr(own, name) for name in named},
+    )
+
+
+def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
+    """What a sandbox must know about the attempt that it is made for."""
+    assignment, run_id = scene.assignment, scene.context.run_id
+    mark = Mark(
+        run=scene.context.mark(),
+        trial_id=assignment.trial_id,
+        attempt=assignment.attempt,
+        token=assignment.token,
+    )
+    return SandboxSpec(
+        folders=scene.folders,
+        plan=sandbox_plan(scene),
+        agent_dir=scene.agent_dir,
+        label=f"{run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}",
+        mark=mark,
+        demands=demands(scene.context.experiment, scene.task, scene.variant),
     )
 
 

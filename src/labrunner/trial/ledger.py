@@ -1,0 +1,141 @@
+"""What is known about an attempt while it goes on, and the completion that it becomes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from labrunner.records.canonical import stamp
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, Graded, PhaseFact
+from labrunner.sandbox.door import AgentRun, PhaseEnd
+from labrunner.trial import phases
+from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.classification import AgentFacts
+from labrunner.trial.collection import Collected
+from labrunner.trial.masking import Masker
+
+MOST_TOLD: Final = 16 * 1024
+"""Characters of a message or traceback that a row keeps."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """One attempt's facts."""
+
+    scene: AttemptScene
+    masker: Masker
+    is_adopted: bool = False
+    """A runner before us began the attempt."""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    phases_s: dict[str, float] = field(default_factory=dict)
+    usage: dict[str, float | int] = field(default_factory=dict)
+    limits: dict[str, float | int | str | bool | None] = field(default_factory=dict)
+    setup: PhaseFact | None = None
+    agent: PhaseFact | None = None
+    grader: PhaseFact | None = None
+    grader_tries: int = 0
+    barrier: str = "none"
+    run: AgentRun = field(default_factory=lambda: AgentRun(setup=None, agent=None))
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        """Count the seconds spent inside for a phase."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add_seconds(name, time.monotonic() - started)
+
+    def add_seconds(self, name: str, seconds: float) -> None:
+        """Count seconds for a phase."""
+        self.phases_s[name] = self.phases_s.get(name, 0.0) + seconds
+
+    def note_run(self, run: AgentRun) -> None:
+        """Take in how setup and a command agent ended, and what was seen at the barrier."""
+        self.note_barrier(run)
+        if run.setup is not None:
+            self.setup = make_fact(run.setup)
+            self.add_seconds("setup", run.setup.seconds)
+        if run.agent is not None:
+            self.agent = make_fact(run.agent)
+            self.add_seconds("agent", run.agent.seconds)
+            self.usage.update(run.agent.usage)
+
+    def note_barrier(self, run: AgentRun) -> None:
+        """Take in what was seen at the barrier alone."""
+        self.run = run
+        self.add_seconds("barrier", run.barrier_s)
+
+    def note_grader(self, end: PhaseEnd) -> None:
+        """Take in how a try of the grader ended."""
+        self.grader = make_fact(end)
+        self.add_seconds("grader", end.seconds)
+
+    def agent_facts(self, *, has_result: bool, has_invalid_result: bool) -> AgentFacts:
+        """How a command agent ended, for the rules that every attempt is judged by."""
+        agent, end = self.scene.variant.agent, self.agent or PhaseFact()
+        cause = agent.error_exit_codes.get(end.exit_status) if end.exit_status is not None else None
+        return AgentFacts(
+            end=end,
+            has_result=has_result,
+            has_invalid_result=has_invalid_result,
+            requires_result=agent.require_result,
+            error_cause=Cause(cause) if cause is not None else None,
+            wrapper_killed=self.run.wrapper_killed,
+            changed_system=bool(self.run.system_changes),
+            must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
+        )
+
+    def complete(self, end: AttemptEnd, kept: Collected) -> Completion:
+        """Make the attempt's completion."""
+        assignment = self.scene.assignment
+        return Completion(
+            token=assignment.token,
+            schedule_idx=assignment.slot.schedule_idx,
+            trial_id=assignment.trial_id,
+            attempt=assignment.attempt,
+            end=end,
+            setup=self.setup,
+            agent=self.agent,
+            grader=self.grader,
+            grader_tries=self.grader_tries,
+            barrier=self.barrier,
+            files=kept.files if isinstance(end, Graded) else (),
+            timing=self._timing(end, kept),
+        )
+
+    def _timing(self, end: AttemptEnd, kept: Collected) -> AttemptTiming:
+        failed = end if isinstance(end, Failed) else None
+        return AttemptTiming(
+            attempt=self.scene.assignment.attempt,
+            started_at=stamp(self.started_at),
+            ended_at=stamp(datetime.now(UTC)),
+            host=self.scene.context.host,
+            sandbox=self.scene.variant.sandbox.kind,
+            phases_s={name: round(seconds, 6) for name, seconds in self.phases_s.items()},
+            limits=self.limits,
+            usage=self.usage,
+            message=self._told(failed.message) if failed else None,
+            traceback=self._told(failed.traceback) if failed and failed.traceback else None,
+            logs=kept.logs,
+            masked_secrets=kept.masked_secrets,
+            workspace_digest=kept.workspace_digest,
+            barrier=dict(self.run.facts),
+            adopted=self.is_adopted,
+        )
+
+    def _told(self, text: str) -> str:
+        return self.masker.mask_text(text)[:MOST_TOLD]
+
+
+def make_fact(end: PhaseEnd) -> PhaseFact:
+    """What is fixed about how a phase ended."""
+    return PhaseFact(
+        exit_status=end.exit_status,
+        timed_out=end.timed_out,
+        oom_killed=end.oom_killed,
+        over_disk=end.over_disk,
+    )
