@@ -269,13 +269,6 @@ def find_cut_offs(trial: Path) -> tuple[str, ...]:
         return ()
 
 
-<<<<<<< HEAD
-=======
-async def _watched(watch: Watch, live: Live) -> None:
-    await watch(live)
-
-
->>>>>>> f978f22 (p4)
 def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spending:
     """What earlier sittings of a run have used; nothing where no budget asks for it.
 
@@ -297,13 +290,10 @@ def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spe
     return spending
 
 
-<<<<<<< HEAD
 async def _watched(watch: Watch, live: Live) -> None:
     await watch(live)
 
 
-=======
->>>>>>> f978f22 (p4)
 def _root(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error to act on: ours if there is one, else the first."""
     ours = errors.subgroup(LabError)
