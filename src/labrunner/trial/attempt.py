@@ -15,19 +15,8 @@ import msgspec
 
 from labrunner.errors import AttemptFailed, StoreError
 from labrunner.records.cause import Cause
-from labrunner.records.completion import (
-    AttemptEnd,
-    Completion,
-    Failed,
-    Graded,
-)
-from labrunner.sandbox.door import (
-    GuestPaths,
-    Sandbox,
-    SandboxMaker,
-    SandboxSpec,
-    Survivor,
-)
+from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
+from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.agentresult import is_agent_result, read_usage
 from labrunner.trial.artifacts import copy_out
@@ -55,7 +44,7 @@ async def carry_out(
 
 
 class _Attempt:
-    """What is known so far about an attempt under way."""
+    """One attempt under way."""
 
     def __init__(
         self, scene: AttemptScene, maker: SandboxMaker, notes: Notes, survivor: Survivor | None
