@@ -4,8 +4,10 @@ Rule: this is the one place where a `LabError` becomes a message and an exit cod
 """
 
 import difflib
+import errno
 import gc
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -23,6 +25,7 @@ _OPTIONAL_VALUES = {
 
 def main() -> None:
     """Run `lab`."""
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -58,7 +61,9 @@ def _guarded(module: str, name: str, argv: list[str]) -> int:
 
     _hear_signals()
     try:
-        return _call(module, name, argv)
+        code = _call(module, name, argv)
+        sys.stdout.flush()
+        return code
     except LabError as error:
         sys.stderr.write(f"lab {name}: {error.describe()}\n")
         return int(error.exit_code)
@@ -68,6 +73,39 @@ def _guarded(module: str, name: str, argv: list[str]) -> int:
         # Whoever read our output has enough; closing stderr keeps Python from complaining at exit.
         sys.stderr.close()
         return 0
+
+    except OSError as error:
+        code, told = _explain(error)
+        if code is None:
+            raise
+        sys.stderr.write(f"lab {name}: {told}\n")
+        return code
+
+
+def _open_closed_streams() -> None:
+    """Open what is closed of the three streams.
+
+    Else a file of the run gets the number of one, and with it what programs that we start write there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            lowest_free = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(lowest_free, True)
+            setattr(sys, name, os.fdopen(lowest_free, mode))
+
+
+def _explain(error: OSError) -> tuple[int | None, str]:
+    """Exit code and sentence for what is neither the run's trouble nor a bug."""
+    from labrunner.errors import ExitCode
+
+    if error.filename is None and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again at exit
+        return int(ExitCode.STORAGE), f"writing to standard output: {error.strerror}"
+    try:
+        os.getcwd()  # noqa: PTH109 - the plain question
+    except FileNotFoundError:
+        return int(ExitCode.BAD_INPUT), "the current folder is gone; change to one that exists"
+    return None, ""
 
 
 def _hear_signals() -> None:
