@@ -1,5 +1,6 @@
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -8,10 +9,11 @@ from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
 from labrunner.display.console import to_text
 from labrunner.display.quantities import format_duration
+from labrunner.display.report import NEAR_THE_EDGE
 from labrunner.display.show import show_summary
 from labrunner.records import canonical, schema
 from labrunner.records.glance import AttemptTimes, TimingGlance
-from labrunner.records.rows import Benchmark
+from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.summary import SummaryRecord
 from tests.analysis.trial_rows import failed, graded
 
@@ -135,3 +137,28 @@ def test_it_keeps_within_the_terminal(width: int) -> None:
 def test_a_live_summary_says_that_it_is_interim() -> None:
     told = to_text(show_summary(make_summary(), is_over=False), 120)
     assert "interim: an interval looked at while a run goes on" in told
+
+
+def summary_of(*rows: TrialRow) -> SummaryRecord:
+    tally = Tally({row.ids.task_id: None for row in rows})
+    for row in rows:
+        tally.add(row)
+    benchmark = Benchmark(adapter_id="labrunner", name="demo", split="all")
+    variants = Counter(row.ids.variant_id for row in rows)
+    return summarise(tally, run_id="run", benchmark=benchmark, planned=variants)
+
+
+def test_an_interval_without_zero_beside_no_difference_is_explained() -> None:
+    rows = [graded("a", f"t{n}", value=0.0) for n in range(12)]
+    rows += [graded("b", f"t{n}", value=float(n < 5)) for n in range(12)]
+    told = to_text(show_summary(summary_of(*rows)), width=120)
+    assert "no difference shown" in told
+    assert NEAR_THE_EDGE in told
+    assert NEAR_THE_EDGE not in to_text(show_summary(make_summary()), width=120)
+
+
+def test_after_a_run_without_any_grade_no_empty_tables_are_shown() -> None:
+    told = to_text(show_summary(summary_of(failed("a"), failed("b")), in_full=False), width=120)
+    assert "lower" not in told
+    assert "against" not in told
+    assert told.count("warning:") == 4

@@ -11,7 +11,14 @@ from labrunner.analysis.retryshift import RetryShift
 from labrunner.display.chart import Dot, DotChart, fit_scale
 from labrunner.display.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.quantities import format_count
-from labrunner.display.report import format_figure, format_p, format_range, show_shift
+from labrunner.display.report import (
+    NEAR_THE_EDGE,
+    format_figure,
+    format_p,
+    format_range,
+    is_near_the_edge,
+    show_shift,
+)
 
 NAMED: Final = 5
 _STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}
@@ -56,6 +63,7 @@ def _show_one(comparison: Comparison) -> RenderableType:
     return stack(
         make_line(heading, _STYLES.get(comparison.conclusion, "bold")),
         indent(make_fields([field for field in _fields(comparison) if field[1]])),
+        indent(make_line(NEAR_THE_EDGE, "dim")) if is_near_the_edge(comparison) else None,
         _show_flips(f"better with {comparison.other}", comparison.up, comparison.wins),
         _show_flips(f"better with {comparison.baseline}", comparison.down, comparison.losses),
     )

@@ -18,6 +18,9 @@ from labrunner.display.console import indent, make_item, make_line, make_table, 
 from labrunner.display.quantities import format_seconds, format_share
 
 SHOWN_K: Final = 4
+NEAR_THE_EDGE: Final = (
+    "an interval without zero, and no difference shown: conclusions go by p, which assumes less"
+)
 _EXPENSES: Final = {
     "time_s": "time",
     "agent_s": "agent's time",
@@ -59,10 +62,11 @@ def show_details(report: Report) -> RenderableType:
 def show_findings(report: Report) -> RenderableType:
     """Show what nobody should overlook: what errors may hide, what differs, what retries may have bent."""
     is_whole = all(each.coverage == 1.0 for each in report.figures)
+    is_empty = not any(each.graded for each in report.figures)
     shift = report.retry_shift
     parts = [
-        None if is_whole else _show_bounds(report.figures),
-        _show_differences(report.comparisons),
+        None if is_whole or is_empty else _show_bounds(report.figures),
+        None if is_empty else _show_differences(report.comparisons),
         stack(*_show_verdict(shift)) if shift else None,
     ]
     return stack(*(stack(make_line(""), part) for part in parts if part is not None))
@@ -192,7 +196,17 @@ def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | Non
         return None
     columns = (f"against {comparisons[0].baseline}", *_CHANGES)
     rows = [(each.other, *_describe_change(each)) for each in comparisons]
-    return make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("95% interval",))
+    return stack(
+        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("95% interval",)),
+        make_line(NEAR_THE_EDGE, "dim") if any(map(is_near_the_edge, comparisons)) else None,
+    )
+
+
+def is_near_the_edge(comparison: Comparison) -> bool:
+    """Whether interval and p-value seem to disagree."""
+    interval = comparison.interval
+    is_shown = comparison.conclusion != "no difference shown"
+    return interval is not None and not is_shown and not interval.low <= 0 <= interval.high
 
 
 def _describe_change(comparison: Comparison) -> tuple[str, ...]:
