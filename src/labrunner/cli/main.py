@@ -75,11 +75,10 @@ def _guarded(module: str, name: str, argv: list[str]) -> int:
         return 0
 
     except OSError as error:
-        code, told = _explain(error)
-        if code is None:
+        if (known := _explain(error)) is None:
             raise
-        sys.stderr.write(f"lab {name}: {told}\n")
-        return code
+        sys.stderr.write(f"lab {name}: {known[1]}\n")
+        return known[0]
 
 
 def _open_closed_streams() -> None:
@@ -94,7 +93,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(lowest_free, mode))
 
 
-def _explain(error: OSError) -> tuple[int | None, str]:
+def _explain(error: OSError) -> tuple[int, str] | None:
     """Exit code and sentence for what is neither the run's trouble nor a bug."""
     from labrunner.errors import ExitCode
 
@@ -105,7 +104,7 @@ def _explain(error: OSError) -> tuple[int | None, str]:
         os.getcwd()  # noqa: PTH109 - the plain question
     except FileNotFoundError:
         return int(ExitCode.BAD_INPUT), "the current folder is gone; change to one that exists"
-    return None, ""
+    return None
 
 
 def _hear_signals() -> None:
