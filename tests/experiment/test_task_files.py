@@ -39,6 +39,11 @@ BROKEN_TASK_FILES: dict[str, tuple[str, str, str]] = {
         '{"id": "a", "input": "\\ud83d"}\n',
         "t.jsonl:1: input: holds half of a character (a lone surrogate), which can't be written as UTF-8",
     ),
+    "half a character in a prompt": (
+        "t.jsonl",
+        '{"id": "a", "prompt": "\\ud83d"}\n',
+        "t.jsonl:1: prompt: holds half of a character (a lone surrogate), which can't be written as UTF-8",
+    ),
     "a key twice in JSONL": (
         "t.jsonl",
         '{"id": "a", "input": 1, "input": 2}\n',
@@ -161,6 +166,11 @@ def test_cells_keep_their_own_line_ends(bench: Bench) -> None:
     first, second = tasks(bench, "t.csv", 'id,input\na,"x\r\ny\u2028z"\nb,plain\u2028text\n')
     assert first.input == "x\r\ny\u2028z"
     assert second.input == "plain\u2028text"
+
+
+def test_a_cell_may_be_as_long_as_a_long_prompt(bench: Bench) -> None:
+    (task,) = tasks(bench, "t.csv", f"id,input\na,{'x' * 300_000}\n")
+    assert task.input == "x" * 300_000
 
 
 def test_an_empty_cell_leaves_its_field_out(bench: Bench) -> None:

@@ -128,3 +128,10 @@ def test_a_dataset_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_targets_are_one_text_or_several() -> None:
     assert (Target("a").text, list(Target(["a", "b"])), Target(["a", "b"]).text) == ("a", ["a", "b"], "ab")
+
+
+def test_cells_of_csv_may_be_long_and_hold_other_line_separators(tmp_path: Path) -> None:
+    long = "x" * 300_000
+    (tmp_path / "d.csv").write_text(f"input,target\none\u2028two\x0cthree,{long}\n", encoding="utf-8")
+    (sample,) = csv_dataset(str(tmp_path / "d.csv"))
+    assert (sample.input, sample.target) == ("one\u2028two\x0cthree", long)

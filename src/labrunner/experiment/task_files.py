@@ -20,6 +20,8 @@ from labrunner.experiment.document import FieldPath, Origin, dotted
 from labrunner.experiment.problems import Problems, found
 
 _SUFFIXES: Final = ".jsonl, .json, .csv"
+_LONGEST_CELL: Final = 1 << 30
+"""Python's own limit, 128 KiB, is less than a long prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ def _json_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path, text: str, problems: Problems, known: Collection[str]) -> Iterator[Row]:
+    csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     header: list[str] | None = None

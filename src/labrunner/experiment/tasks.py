@@ -1,6 +1,6 @@
 """The tasks of an experiment: read, checked, chosen, resolved."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from labrunner.experiment.section import Section, Spot
 from labrunner.experiment.selection import FilterNames, TaskFilter, select_tasks
 from labrunner.experiment.task_files import Row, inline_rows, read_rows
 from labrunner.experiment.unbuilt import refuse_unbuilt
-from labrunner.experiment.values import FileSource
+from labrunner.experiment.values import HALF_A_CHARACTER, FileSource
+from labrunner.records import canonical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,10 @@ def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask
         if checked is None:
             continue
         spot = Spot(origin=row.origin, path=())
+        if unwritable := list(_unwritable(row.data)):
+            for name in unwritable:
+                problems.add(spot.at(name).where, HALF_A_CHARACTER)
+            continue
         if checked.id in first:
             other = first[checked.id].at("id").where
             problems.add(
@@ -157,6 +162,15 @@ def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask
         first.setdefault(checked.id, spot)
         tasks.append(WrittenTask(row=checked, spot=spot))
     return tasks
+
+
+def _unwritable(written: dict[str, Any]) -> Iterator[str]:
+    """Fields with text that JSON can hold and UTF-8 can't."""
+    for name, value in written.items():
+        try:
+            canonical.encode(value)
+        except UnicodeEncodeError:
+            yield name
 
 
 def _grader(section: Section[GraderPart], rules: TaskRules, reading: Reading) -> Grader:

@@ -19,6 +19,7 @@ from labrunner.experiment.problems import found
 from labrunner.records import canonical
 from labrunner.records.cause import Cause
 
+HALF_A_CHARACTER: Final = "holds half of a character (a lone surrogate), which can't be written as UTF-8"
 _LONGEST_ID: Final = 200
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OWN_NAMES: Final = frozenset({"HOME", "TMPDIR"})
@@ -155,9 +156,7 @@ def check_json(value: Any) -> Any:  # noqa: ANN401 - any JSON
     try:
         canonical.encode(value)
     except UnicodeEncodeError:
-        raise BadValue(
-            "holds half of a character (a lone surrogate), which can't be written as UTF-8"
-        ) from None
+        raise BadValue(HALF_A_CHARACTER) from None
     return value
 
 

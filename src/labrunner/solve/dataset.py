@@ -1,6 +1,7 @@
 """Datasets: samples from lists, JSON, JSONL and CSV files. A relative path starts from the task's file."""
 
 import csv
+import io
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,7 +245,8 @@ def _json_records(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[str, Record]]:
-    reader = csv.DictReader(_read(path).splitlines(keepends=True), delimiter=delimiter, strict=True)
+    csv.field_size_limit(1 << 30)  # Python's own limit, 128 KiB, is less than a long sample
+    reader = csv.DictReader(io.StringIO(_read(path), newline=""), delimiter=delimiter, strict=True)
     try:
         for record in reader:
             where = f"{path}:{reader.line_num}"
