@@ -86,6 +86,15 @@ GRADE_ERRORS: dict[str, tuple[Step, str]] = {
     "score is text": (scores('{"score": "1.0"}'), "score_shape"),
     "score is true": (scores('{"score": true}'), "score_shape"),
     "neither": (scores("{}"), "score_shape"),
+    "score beyond floats": (scores('{"score": 1' + "0" * 400 + "}"), "score_shape"),
+    "metric beyond floats": (
+        scores('{"verdict": "pass", "metrics": {"m": -1' + "0" * 400 + "}}"),
+        "score_shape",
+    ),
+    "a name too long for a row": (
+        scores('{"score": 1, "primary_metric_name": "' + "x" * 100_000 + '"}'),
+        "score_too_big",
+    ),
     "wrong ids": (scores(WRONG_IDS), "score_ids"),
     "wrong attempt": (scores('{"verdict": "pass", "attempt": 2}'), "score_ids"),
     "verdict error": (scores('{"verdict": "error", "error": {"message": "no net"}}'), "grader_says_error"),

@@ -5,6 +5,7 @@ Rule: bytes that went through `encode` come back unchanged from `encode(decode(.
 
 import hashlib
 import math
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -54,8 +55,13 @@ def digest(value: object) -> str:
 
 
 def has_only_finite_numbers(value: object) -> bool:
-    """Whether a plain JSON value can be encoded without loss: JSON knows no NaN and no infinity."""
+    """Whether every number of a plain JSON value is one for whoever reads it.
+
+    JSON knows no NaN and no infinity; a whole number beyond the largest float is infinity to most readers.
+    """
     match value:
+        case int():
+            return abs(value) <= sys.float_info.max
         case float():
             return math.isfinite(value)
         case dict():

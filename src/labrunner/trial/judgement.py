@@ -121,14 +121,17 @@ def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judge
     if given.verdict == "error":
         told = given.error.message if given.error and given.error.message else "no message given"
         raise GraderFailed("grader_says_error", f"the grader reported an error of its own: {told}")
-    if not canonical.has_only_finite_numbers([given.ext, given.score, given.primary_metric_value]):
+    if not canonical.has_only_finite_numbers(
+        [given.ext, given.metrics, given.score, given.primary_metric_value]
+    ):
         raise GraderFailed("score_shape", "the score file holds a number that is not finite")
     judgement = _judgement(given, pass_at)
-    if len(canonical.encode([given.metrics, given.ext, given.artifacts])) > MAX_JUDGEMENT_BYTES:
+    said = [given.metrics, given.ext, given.artifacts, given.evaluator, given.primary_metric_name]
+    if len(canonical.encode(said)) > MAX_JUDGEMENT_BYTES:
         raise GraderFailed(
             "score_too_big",
-            f"metrics, artifacts and ext of the score file come to more than {MAX_JUDGEMENT_BYTES} bytes; "
-            "put large things into a file",
+            f"metrics, artifacts, names and ext of the score file come to more than {MAX_JUDGEMENT_BYTES} "
+            "bytes; put large things into a file",
         )
     return judgement
 
