@@ -44,6 +44,13 @@ def test_retries_limits_and_errors_are_told() -> None:
     ]
 
 
+def test_other_line_separators_in_a_message_do_not_hide_it() -> None:
+    event = json.dumps(said("user", "one\u2028two\x85three"), ensure_ascii=False)
+    shown = show_conversation(f"{event}\n")
+    assert shown is not None
+    assert "three" in to_text(shown)
+
+
 def test_what_is_said_can_not_move_the_cursor() -> None:
     assert told(said("assistant", "\x1b[2Jgone")) == ["assistant  \\x1b[2Jgone"]
 

@@ -36,7 +36,7 @@ def show_conversation(transcript: str) -> RenderableType | None:
 
 
 def _read(transcript: str) -> Iterator[_Event]:
-    for line in transcript.splitlines():
+    for line in transcript.split("\n"):  # messages may hold other line separators as they are
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
