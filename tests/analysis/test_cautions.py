@@ -1,6 +1,6 @@
 import msgspec
 
-from labrunner.analysis.cautions import SYSTEM_CHANGED
+from labrunner.analysis.cautions import COMMAND_NOT_FOUND, SYSTEM_CHANGED
 from labrunner.analysis.report import make_report
 from labrunner.analysis.tally import Tally
 from labrunner.records.rows import TrialRow
@@ -28,6 +28,12 @@ def test_changed_system_paths_are_told() -> None:
     rows = [msgspec.structs.replace(graded(task_id=f"t{n}"), flags=(SYSTEM_CHANGED,)) for n in range(2)]
     found = cautions_of(*rows)
     assert found == {"system_changed": "a: in 2 trials the agent changed the system that the grader ran in"}
+
+
+def test_agents_whose_command_was_not_there_are_told() -> None:
+    rows = [msgspec.structs.replace(graded(task_id=f"t{n}"), flags=(COMMAND_NOT_FOUND,)) for n in range(2)]
+    told = cautions_of(*rows)["command_not_found"]
+    assert told.startswith("a: 2 agents exited with 126 or 127, as where a command is not found")
 
 
 def test_invalidated_trials_are_left_out_and_counted() -> None:

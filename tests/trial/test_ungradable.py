@@ -1,5 +1,7 @@
 """Agents whose grade could not be trusted, by their own doing; and graders that leave none."""
 
+from dataclasses import replace
+
 import pytest
 
 from labrunner.errors import GraderFailed
@@ -46,3 +48,15 @@ def test_a_grader_that_only_prints_is_told_where_to_write() -> None:
     ) as caught:
         judge(nothing, Identity(ids=ids, schedule_idx=0, attempt=1), pass_at=1.0)
     assert caught.value.reason == "score_missing"
+
+
+@pytest.mark.parametrize(
+    ("status", "flags"), [(127, ("command_not_found",)), (126, ("command_not_found",)), (1, ())]
+)
+def test_an_agent_whose_command_was_not_there_is_a_fail_with_a_flag(
+    status: int, flags: tuple[str, ...]
+) -> None:
+    lost = replace(facts(), end=PhaseFact(exit_status=status))
+    end = end_before_grading(lost, grade_on_agent_failure=False)
+    assert isinstance(end, Graded)
+    assert end.flags == ("not_graded", *flags)

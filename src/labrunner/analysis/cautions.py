@@ -17,6 +17,7 @@ FEW_GROUPS: Final = 10
 ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
 """Kinds that are nothing to worry about while a run goes on."""
 SYSTEM_CHANGED: Final = "system_changed"
+COMMAND_NOT_FOUND: Final = "command_not_found"
 """Flag of trials whose agent changed the system under the grader."""
 
 
@@ -66,6 +67,7 @@ def _about(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "adopted", _about_adoptions(figures)
     yield "cut_off", _about_cut_offs(figures)
     yield "system_changed", _about_system(figures)
+    yield "command_not_found", _about_commands(figures)
     yield "invalidated", _about_invalidated(figures)
 
 
@@ -127,6 +129,13 @@ def _about_system(figures: Figures) -> str:
     if not changed:
         return ""
     return f"in {_count(changed, 'trial')} the agent changed the system that the grader ran in"
+
+
+def _about_commands(figures: Figures) -> str:
+    lost = figures.flags.get(COMMAND_NOT_FOUND, 0)
+    if not lost:
+        return ""
+    return f"{_count(lost, 'agent')} exited with 126 or 127, as where a command is not found"
 
 
 def _about_invalidated(figures: Figures) -> str:

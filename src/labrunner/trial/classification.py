@@ -4,11 +4,15 @@ An agent that fails is a measurement; an attempt with a cause is missing data. T
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from labrunner.records.cause import Cause
 from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, PhaseFact, Prediction
 from labrunner.trial.judgement import Judgement
 from labrunner.trial.phases import AgentEnding
+
+NO_COMMAND: Final = frozenset({126, 127})
+"""What shells and sandboxes exit with, by custom, when a command is not there or can't be executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,5 +143,6 @@ def _result_flags(agent: AgentFacts) -> tuple[str, ...]:
     found = {
         "no_result": agent.requires_result and not agent.has_result,
         "system_changed": agent.changed_system,
+        "command_not_found": agent.end.exit_status in NO_COMMAND,
     }
     return tuple(flag for flag, is_set in found.items() if is_set)
