@@ -50,7 +50,10 @@ def regrade(  # noqa: PLR0913 - the signature is the command line
     done = asyncio.run(regrade_run(find_run(log_dir, run), regrading, options, watch))
     tell_end(done.end, as_json=as_json)
     if done.not_kept:
-        sys.stderr.write(f"{format_count(done.not_kept, 'trial')} without a kept workspace: not graded\n")
+        sys.stderr.write(
+            f"{format_count(done.not_kept, 'trial')} without a kept workspace: not graded; "
+            "a run with --keep-workspace always keeps all\n"
+        )
     if times > 1:
         sys.stderr.write(
             f"{format_count(len(done.unstable), 'trial')} judged differently in {times} gradings\n"
