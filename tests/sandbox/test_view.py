@@ -1,4 +1,5 @@
 import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -71,3 +72,13 @@ def test_the_linkers_includes_are_put_in_place(tmp_path: Path) -> None:
 
 def test_the_interpreter_inside_is_this_one() -> None:
     assert view.guest_python() == sys.executable
+
+
+def test_a_user_that_no_file_knows_has_a_view_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def knows_nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", knows_nobody)
+    assert view.is_shown("/usr/lib")
+    assert not view.is_shown("/opt/python")

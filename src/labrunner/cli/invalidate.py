@@ -1,6 +1,5 @@
 """`lab invalidate`: marks trials as not to be used; nothing is rewritten."""
 
-import getpass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from labrunner.cli.options import LogDir, RunName, make_app
 from labrunner.display.quantities import format_count
+from labrunner.engine.provenance import user_name
 from labrunner.errors import InputError
 from labrunner.query.database import ask
 from labrunner.records.canonical import stamp
@@ -37,7 +37,7 @@ def invalidate(
     for trial, _ in chosen:
         typer.echo(trial)
     if not dry_run and chosen:
-        now, who = stamp(datetime.now(UTC)), getpass.getuser()
+        now, who = stamp(datetime.now(UTC)), user_name()
         marks = [
             InvalidationRow(
                 schema_version="invalidation_v1",

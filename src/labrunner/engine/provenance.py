@@ -19,7 +19,7 @@ _GIT_PATIENCE_S: Final = 5.0
 def observe(source: Path) -> Provenance:
     """Look around; `source` is the experiment's file."""
     return Provenance(
-        user=_user(),
+        user=user_name(),
         host=platform.node(),
         boot_id=boot_id(),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -30,7 +30,8 @@ def observe(source: Path) -> Provenance:
     )
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who this is; a number for users that no file knows, as containers have them."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -158,7 +158,8 @@ def interpreter_mounts(prefix: str, base_prefix: str) -> Iterator[str]:
 
 def is_shown(path: str) -> bool:
     """Tell whether a path is part of the system anyway (or is so wide that it must never be shown)."""
-    return path in {"/", "/usr", str(Path.home())} or path.startswith("/usr/")
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails for users that no file knows
+    return path in {"/", "/usr", home} or path.startswith("/usr/")
 
 
 def guest_python() -> str:

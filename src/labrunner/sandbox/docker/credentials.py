@@ -69,7 +69,9 @@ def registry_of(image: str) -> str:
 
 def config_path() -> Path:
     """Where the docker command keeps its settings."""
-    return Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    folder = os.environ.get("DOCKER_CONFIG")
+    # Not Path.home(): that fails for users that no file knows, as containers have them.
+    return Path(folder or os.path.expanduser("~/.docker")) / "config.json"  # noqa: PTH111
 
 
 def read_config() -> Config:
