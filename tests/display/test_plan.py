@@ -12,7 +12,7 @@ from labrunner.display.plan import (
     show_plan,
 )
 from labrunner.experiment.load import load
-from labrunner.experiment.model import Experiment, Network, Order
+from labrunner.experiment.model import Budget, Experiment, Network, Order
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
 
@@ -73,6 +73,12 @@ def test_graders_of_single_tasks_are_shown_apart(experiment: Experiment) -> None
 def test_a_seed_is_told_only_where_it_matters(experiment: Experiment) -> None:
     assert "order shuffled, seed 7" in lines_of(replace(experiment, order=Order.SHUFFLED, seed=7))
     assert "order balanced" in lines_of(replace(experiment, seed=7))
+
+
+def test_a_budget_is_told_where_there_is_one(experiment: Experiment) -> None:
+    limited = replace(experiment.policy, budget=Budget(cost_usd=20.0, tokens=5_000_000))
+    assert "budget 20 USD, 5,000,000 tokens" in lines_of(replace(experiment, policy=limited))
+    assert not [line for line in lines_of(experiment) if line.startswith("budget ")]
 
 
 @pytest.mark.parametrize("width", [20, 80])

@@ -10,6 +10,7 @@ from labrunner.display.console import indent, make_fields, make_line, make_table
 from labrunner.display.quantities import format_count, format_size
 from labrunner.experiment.model import Experiment, Grader, Network, Policy, Program, SandboxPlan, Variant
 from labrunner.experiment.schedule import Schedule
+from labrunner.policy.budget import describe_budget
 from labrunner.records.ids import make_trial_id
 
 FIRST_TASKS: Final = 5
@@ -154,6 +155,7 @@ def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, 
         ("retry_on_error", str(policy.retry_on_error)),
         ("keep", f"workspace {policy.keep.workspace}, logs {policy.keep.logs}"),
         ("min_free_disk_gb", f"{policy.min_free_disk_gb:g}"),
+        *([("budget", told)] if (told := describe_budget(policy.budget)) else ()),
         *([("max_connections", str(policy.max_connections))] if policy.max_connections else ()),
     ]
 

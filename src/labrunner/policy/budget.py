@@ -45,6 +45,11 @@ def limits_of(budget: Budget) -> dict[str, Decimal]:
     return {name: Decimal(repr(limit)) for name, limit in given.items() if limit is not None}
 
 
+def describe_budget(budget: Budget) -> str:
+    """Say what a run may use; empty when that is not limited."""
+    return ", ".join(f"{_write(limit)} {LIMITED[name]}" for name, limit in limits_of(budget).items())
+
+
 def find_used_up(budget: Budget, spending: Spending) -> tuple[str, ...]:
     """What a budget limits and is used up."""
     return tuple(name for name, limit in limits_of(budget).items() if spending.amounts[name] >= limit)
