@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from bench.catalogue import Bench, Found
-from bench.figures import Bar, Figure
 from bench.idle import IdleExecutor
 from bench.killed import load_experiment, make_killed_run, sit_at
-from bench.rounds import Sample, Side, Sizes, Work, take_rounds
+from bench.rounds import Side, Sizes, Work, take_rounds
+from bench.untilstart import iter_lines, report, time_reading
 from labrunner.engine.session import Live
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Survivor
@@ -61,19 +59,11 @@ def prepare_bare(folder: Path, sizes: Sizes) -> Work:
     """Make a killed run; the work is to read it once."""
     paths = make_killed_run(folder, sizes["trials"])
 
-    def work() -> dict[str, float]:
-        began = time.monotonic()
-        for text in _texts(paths):
-            msgspec.json.decode(text)
-        return {"until_start_s": time.monotonic() - began}
-
-    return work
+    return time_reading(lambda: _texts(paths))
 
 
 def _texts(paths: RunPaths) -> Iterator[bytes]:
-    for path in (paths.commits, paths.predictions, paths.scores, paths.trials, paths.timings):
-        with path.open("rb") as file:
-            yield from file
+    yield from iter_lines(paths)
     connection = sqlite3.connect(paths.buffer)
     for (payload,) in connection.execute("SELECT payload FROM completions"):
         yield payload
@@ -82,24 +72,7 @@ def _texts(paths: RunPaths) -> Iterator[bytes]:
 
 def measure(sizes: Sizes, rounds: int) -> Found:
     taken = take_rounds("recover", tuple(SIDES), sizes, rounds)
-    ours, bare = (taken.median(side, _until_start) for side in ("ours", "bare"))
-    return Found(
-        figures=(
-            Figure(name="reading the files", value=bare, unit="s"),
-            Figure(name="until the owed trial starts", value=ours, unit="s", bar=Bar("at_most", 2.0)),
-            Figure(
-                name="ratio",
-                value=taken.ratio("ours", "bare", _until_start),
-                unit="x",
-                bar=Bar("at_most", 5),
-            ),
-        ),
-        samples={name: [_until_start(sample) for sample in samples] for name, samples in taken.sides.items()},
-    )
-
-
-def _until_start(sample: Sample) -> float:
-    return sample.extra["until_start_s"]
+    return report(taken, "until the owed trial starts", most_ratio=5)
 
 
 SIDES: Final[dict[str, Side]] = {"ours": prepare_ours, "bare": prepare_bare}

@@ -8,17 +8,16 @@ before the first trial starts. Bare: reading the old run's journal, rows and tim
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from bench.catalogue import Bench, Found
-from bench.figures import Bar, Figure
 from bench.idle import IdleExecutor
 from bench.killed import load_experiment, sit_at
-from bench.rounds import Sample, Side, Sizes, Work, take_rounds
+from bench.rounds import Side, Sizes, Work, take_rounds
+from bench.untilstart import iter_lines, report, time_reading
 from labrunner.engine.retrying import Retry, carry_out_retry, plan_retry
 from labrunner.engine.run import RunOptions
 from labrunner.engine.session import Live
@@ -105,36 +104,12 @@ def prepare_bare(folder: Path, sizes: Sizes) -> Work:
     """Make a run; the work is to read it once."""
     paths = make_run(folder, sizes)
 
-    def work() -> dict[str, float]:
-        began = time.monotonic()
-        for text in _texts(paths):
-            msgspec.json.decode(text)
-        return {"until_start_s": time.monotonic() - began}
-
-    return work
-
-
-def _texts(paths: RunPaths) -> Iterator[bytes]:
-    for path in (paths.commits, paths.predictions, paths.scores, paths.trials, paths.timings):
-        with path.open("rb") as file:
-            yield from file
+    return time_reading(lambda: iter_lines(paths))
 
 
 def measure(sizes: Sizes, rounds: int) -> Found:
     taken = take_rounds("retry", tuple(SIDES), sizes, rounds)
-    ours, bare = (taken.median(side, _until_start) for side in ("ours", "bare"))
-    return Found(
-        figures=(
-            Figure(name="reading the files", value=bare, unit="s"),
-            Figure(name="until the first trial starts", value=ours, unit="s", bar=Bar("at_most", 2.0)),
-            Figure(name="ratio", value=taken.ratio("ours", "bare", _until_start), unit="x"),
-        ),
-        samples={name: [_until_start(sample) for sample in samples] for name, samples in taken.sides.items()},
-    )
-
-
-def _until_start(sample: Sample) -> float:
-    return sample.extra["until_start_s"]
+    return report(taken, "until the first trial starts")
 
 
 SIDES: Final[dict[str, Side]] = {"ours": prepare_ours, "bare": prepare_bare}

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from labrunner.engine.lookup import read_experiment
+from labrunner.engine.resumption import stand_at_barrier
 from labrunner.engine.run import (
     RunOptions,
     make_executor,
@@ -38,7 +39,7 @@ from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, PhaseFact
 from labrunner.records.ids import make_run_id, make_trial_id
 from labrunner.records.rows import TrialRow
-from labrunner.sandbox.door import Check, PhaseEnd, Survivor
+from labrunner.sandbox.door import Check, Survivor
 from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
@@ -226,20 +227,7 @@ class RegradeExecutor:
         await asyncio.to_thread(self._copy, row, assignment)
         if row.ended_by == "wrapper_killed":
             return _complete(assignment, fail_ungraded("wrapper_killed"), agent)
-        stand_in = Survivor(
-            token=assignment.token,
-            trial_id=assignment.trial_id,
-            attempt=assignment.attempt,
-            phase="barrier",
-            is_alive=False,
-            ended=PhaseEnd(
-                exit_status=agent.exit_status,
-                timed_out=agent.timed_out,
-                oom_killed=agent.oom_killed,
-                over_disk=agent.over_disk,
-            ),
-        )
-        done = await self._inner.carry_out(assignment, notes, stand_in)
+        done = await self._inner.carry_out(assignment, notes, stand_at_barrier(assignment, agent))
         # Nobody died, and no agent ran: readers are to count neither a crash nor what the agent had used.
         timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
         return msgspec.structs.replace(done, timing=timing)

@@ -15,6 +15,7 @@ import msgspec
 from labrunner.records.completion import Completion, PhaseFact
 from labrunner.sandbox.door import PhaseEnd, Survivor
 from labrunner.store.attempts import AttemptNote
+from labrunner.trial.assignment import Assignment
 
 _completions = msgspec.json.Decoder(Completion)
 
@@ -81,18 +82,22 @@ def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation)
         return None
     if note.grader_started and not situation.repeatable_grader:
         return None
-    fact = _barriers.decode(note.barrier).agent
+    return stand_at_barrier(note, _barriers.decode(note.barrier).agent)
+
+
+def stand_at_barrier(attempt: AttemptNote | Assignment, agent: PhaseFact) -> Survivor:
+    """What is left of an attempt whose agent ended like this: no sandbox, and a workspace to be graded."""
     return Survivor(
-        token=note.token,
-        trial_id=note.trial_id,
-        attempt=note.attempt,
+        token=attempt.token,
+        trial_id=attempt.trial_id,
+        attempt=attempt.attempt,
         phase="barrier",
         is_alive=False,
         ended=PhaseEnd(
-            exit_status=fact.exit_status,
-            timed_out=fact.timed_out,
-            oom_killed=fact.oom_killed,
-            over_disk=fact.over_disk,
+            exit_status=agent.exit_status,
+            timed_out=agent.timed_out,
+            oom_killed=agent.oom_killed,
+            over_disk=agent.over_disk,
         ),
     )
 

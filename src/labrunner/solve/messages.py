@@ -36,41 +36,37 @@ class ToolCallError:
 
 
 @dataclass(slots=True)
-class ChatMessageSystem:
+class _Spoken:
+    """What every message has: its content, also under its other name."""
+
+    content: str
+
+    @property
+    def text(self) -> str:
+        """The content."""
+        return self.content
+
+    @text.setter
+    def text(self, value: str) -> None:
+        self.content = value
+
+
+@dataclass(slots=True)
+class ChatMessageSystem(_Spoken):
     """What the model is told to be."""
 
-    content: str
     role: ClassVar[Role] = "system"
 
-    @property
-    def text(self) -> str:
-        """The content."""
-        return self.content
-
-    @text.setter
-    def text(self, value: str) -> None:
-        self.content = value
-
 
 @dataclass(slots=True)
-class ChatMessageUser:
+class ChatMessageUser(_Spoken):
     """What the model is asked."""
 
-    content: str
     role: ClassVar[Role] = "user"
-
-    @property
-    def text(self) -> str:
-        """The content."""
-        return self.content
-
-    @text.setter
-    def text(self, value: str) -> None:
-        self.content = value
 
 
 @dataclass(slots=True)
-class ChatMessageAssistant:
+class ChatMessageAssistant(_Spoken):
     """What the model answered."""
 
     content: str = ""
@@ -81,34 +77,15 @@ class ChatMessageAssistant:
     """The answer as its provider's client gave it: some must get it back as it was."""
     role: ClassVar[Role] = "assistant"
 
-    @property
-    def text(self) -> str:
-        """The content."""
-        return self.content
-
-    @text.setter
-    def text(self, value: str) -> None:
-        self.content = value
-
 
 @dataclass(slots=True)
-class ChatMessageTool:
+class ChatMessageTool(_Spoken):
     """What a tool gave back."""
 
-    content: str
     tool_call_id: str | None = None
     function: str | None = None
     error: ToolCallError | None = None
     role: ClassVar[Role] = "tool"
-
-    @property
-    def text(self) -> str:
-        """The content."""
-        return self.content
-
-    @text.setter
-    def text(self, value: str) -> None:
-        self.content = value
 
 
 ChatMessage: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
