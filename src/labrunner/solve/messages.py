@@ -5,7 +5,7 @@ text. `to_plain` and `from_plain` are the one way into transcripts and datasets 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 from uuid import uuid4
@@ -223,15 +223,6 @@ def as_messages(given: str | ChatMessage | Sequence[ChatMessage]) -> list[ChatMe
     if isinstance(given, ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool):
         return [given]
     return list(given)
-
-
-def add_usage(usages: Iterable[ModelUsage | None]) -> ModelUsage:
-    """Sum what answers took."""
-    total = ModelUsage()
-    for usage in usages:
-        if usage is not None:
-            total = total + usage
-    return total
 
 
 def _assistant_to_plain(message: ChatMessageAssistant) -> dict[str, Any]:

@@ -15,11 +15,6 @@ def resolve_path(text: str) -> Path:
     return path if path.is_absolute() or folder is None else folder / path
 
 
-def task_folder() -> Path:
-    """The folder of the task being made; the current one where none is."""
-    return _folder.get() or Path.cwd()
-
-
 @contextmanager
 def inside(folder: Path | None) -> Iterator[None]:
     """Start relative paths from a folder."""

@@ -237,11 +237,6 @@ def _where(task: Task) -> str:
     return task.origin.file if task.origin and task.origin.file else f"task {task.title}"
 
 
-def program_of(experiment: Experiment) -> Program | None:
-    """The Python task that an experiment comes from; None for one from a file."""
-    return experiment.variants[0].program
-
-
 def variant_of(experiment: Experiment) -> Variant:
     """The one variant of a Python task."""
     return experiment.variants[0]

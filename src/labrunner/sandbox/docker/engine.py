@@ -94,12 +94,6 @@ class Engine:
         """Wait until a container has ended."""
         await self._post(f"containers/{container}/wait", "waiting for a container", timeout_s=SLOW_CALL_S)
 
-    async def layer_size(self, container: str) -> int:
-        """How many bytes a container has written outside its mounts. Slow: the engine walks them."""
-        path = f"containers/{container}/json?size=true"
-        answer: Json = await self._get(path, "measuring a container", timeout_s=SLOW_CALL_S)
-        return int(answer.get("SizeRw") or 0)
-
     async def kill(self, container: str) -> None:
         """End a container's first process, and so all of them; one that is not running is fine."""
         try:
