@@ -293,7 +293,11 @@ async def test_a_full_disk_pauses_dispatch_until_there_is_room(
     assert next(looks, None) is None
 
 
-async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(tmp_path: Path) -> None:
+async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.trial.judgement.MAX_JUDGEMENT_BYTES", 1 << 20)  # the guard before this one
+
     def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         if phase.name == "grader" and phase.env["AGENTLAB_TASK_ID"] == "t1":
             metrics = {f"m{n}": "x" * 3000 for n in range(12)}

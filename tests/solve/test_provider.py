@@ -269,7 +269,7 @@ def test_what_names_no_model_is_refused(text: str) -> None:
 def test_an_unknown_provider_or_a_missing_key_is_told_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="Unknown model"):
+    with pytest.raises(InputError, match="unknown model"):
         run(make_task(), tmp_path, "nobody/knows")
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
