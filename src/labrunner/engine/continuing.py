@@ -5,7 +5,6 @@ policy may. What is committed stays, errors included; what was finished and buff
 was under way is taken up where that can be done without running an agent twice, else it is owed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -98,7 +97,12 @@ async def continue_run(
     reuse = plan_reuse(experiment, open_sources(find_sources(record, paths))) if record.retry_of else None
     plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
-    return await sit_down(plan, paths, executor, watch, begin=_refuse_over_threshold(asked, paths))
+
+    def begin(session: Session) -> None:
+        refuse_replaced(record, paths)
+        _refuse_over_threshold(session, asked, paths)
+
+    return await sit_down(plan, paths, executor, watch, begin=begin)
 
 
 def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
@@ -130,14 +134,19 @@ def refuse_changed(
         )
 
 
-def _refuse_over_threshold(asked: PolicyChanges, paths: RunPaths) -> Callable[[Session], None]:
-    def check(session: Session) -> None:
-        if session.is_over_threshold() and asked.continue_on_fail is None:
-            raise InputError(
-                "continue",
-                f"{session.errors} trials have errors, more than fail_on_error tolerates, and committed "
-                "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
-                f"lab retry {address(paths)}",
-            )
+def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
+    """Refuse what another command put in the run's place before it was ours."""
+    if read_run(paths) != record:
+        raise InputError(
+            str(paths.root), f"was replaced while it was being opened; look again: lab show {address(paths)}"
+        )
 
-    return check
+
+def _refuse_over_threshold(session: Session, asked: PolicyChanges, paths: RunPaths) -> None:
+    if session.is_over_threshold() and asked.continue_on_fail is None:
+        raise InputError(
+            "continue",
+            f"{session.errors} trials have errors, more than fail_on_error tolerates, and committed "
+            "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
+            f"lab retry {address(paths)}",
+        )
