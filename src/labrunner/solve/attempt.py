@@ -8,9 +8,10 @@ of a task raises becomes a record; whatever else escapes is blamed on ourselves.
 import asyncio
 import time
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
 from labrunner.records.cause import Cause
@@ -20,7 +21,7 @@ from labrunner.sandbox.exec import ExecSandbox
 from labrunner.solve.environment import SandboxEnvironment
 from labrunner.solve.gate import ModelGate
 from labrunner.solve.generation import generate_state
-from labrunner.solve.lane import Abandoned, Lanes
+from labrunner.solve.lane import Abandoned, Crowded, Lanes
 from labrunner.solve.ledger import SolveLedger
 from labrunner.solve.limits import LimitExceeded, Meter
 from labrunner.solve.mailbox import Mailbox
@@ -183,6 +184,7 @@ class SolveAttempt:
         """Run the solvers in a lane, timed from here: a lane that blocks can't hold its own clock."""
         limits, meter, loop = self._shop.live.limits, self._ledger.meter, asyncio.get_running_loop()
         clock, work = asyncio.timeout(limits.time_s), asyncio.timeout(limits.working_s)
+        keepers: list[str] = []
 
         def on_waiting(is_waiting: bool) -> None:
             left = meter.working_left_s
@@ -192,8 +194,10 @@ class SolveAttempt:
         try:
             async with clock, work:
                 meter.on_waiting = on_waiting
-                await self._visit_lane(attempt)
+                await self._visit_lane(attempt, on_kept=keepers.append)
         except (TimeoutError, Abandoned) as error:
+            if keepers and (clock.expired() or work.expired()):
+                raise Crowded(keepers[0]) from error
             if clock.expired():
                 raise LimitExceeded("time", f"the limit is {limits.time_s:g} s") from error
             if work.expired():
@@ -203,8 +207,11 @@ class SolveAttempt:
         finally:
             meter.on_waiting = None
 
-    async def _visit_lane(self, attempt: Running, *, at_once: bool = False) -> None:
-        await self._shop.lanes.run(attempt.trial_id, lambda: self._take_steps(attempt, at_once=at_once))
+    async def _visit_lane(
+        self, attempt: Running, *, at_once: bool = False, on_kept: Callable[[str], None] = lambda _: None
+    ) -> None:
+        work = partial(self._take_steps, attempt, at_once=at_once)
+        await self._shop.lanes.run(attempt.trial_id, work, on_kept)
 
     async def _take_steps(self, attempt: Running, *, at_once: bool) -> None:
         for step in self._shop.live.steps:

@@ -3,7 +3,8 @@
 One lane carries all trials as long as it answers. A lane that does not answer for a while is stuck: people
 are told which trial and line keep it, and work that comes meanwhile goes to a fresh lane. Time limits, the
 display, commits and sandboxes live in the home loop and never wait for a lane. Work that does not end when
-it is cancelled is abandoned: its lane is lost, its trial is not.
+it is cancelled is abandoned: its lane is lost, its trial is not. Work that is cancelled while another trial
+keeps its lane is told so: what it did not do in time is not its own doing.
 """
 
 import asyncio
@@ -15,11 +16,15 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from labrunner.errors import AttemptFailed
+from labrunner.records.cause import Cause
 from labrunner.solve.mailbox import Mailbox, recall, send
 
 T = TypeVar("T")
 STUCK_AFTER_S: Final = 2.0
 BEAT_S: Final = 0.5
+LATE_AFTER_S: Final = 1.0
+"""A lane that has not answered for so long lets nobody else work."""
 GIVE_UP_S: Final = 5.0
 """How long work may take to end once it is cancelled."""
 _log: Final = logging.getLogger("labrunner")
@@ -27,6 +32,20 @@ _log: Final = logging.getLogger("labrunner")
 
 class Abandoned(Exception):
     """Work did not end when it was told to: it blocks its lane."""
+
+
+class Crowded(AttemptFailed):
+    """Another trial kept the lane until this one's time was up."""
+
+    cause = Cause.SOLVER
+
+    def __init__(self, keeper: str) -> None:
+        """Name the trial that is to blame."""
+        super().__init__(
+            "lane_blocked",
+            f"trial {keeper} blocked the event loop that both share until this trial's time was up; "
+            "let blocking code run in a thread: await asyncio.to_thread(...)",
+        )
 
 
 class LeftByItself(Exception):
@@ -58,9 +77,12 @@ class Lane:
         """Whether something keeps it."""
         return self.silent_s > STUCK_AFTER_S
 
-    async def run(self, name: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(
+        self, name: str, make: Callable[[], Coroutine[Any, Any, T]], on_kept: Callable[[str], None]
+    ) -> T:
         """Carry out work in this lane, from the home loop. Cancelling waits for the work's end, not for ever.
 
+        `on_kept` hears, when it is cancelled, of another trial that kept it from working.
         Raises Abandoned when it was cancelled and does not end.
         """
         self.working.add(name)
@@ -70,6 +92,8 @@ class Lane:
         except asyncio.CancelledError:
             if errand.cancelled():
                 raise LeftByItself("the task's code cancelled itself") from None
+            if self.silent_s > LATE_AFTER_S and (keeper := self._keeper()) in self.working - {name}:
+                on_kept(keeper)
             recall(self._mail, errand)
             await _wait_for_end(errand)
             raise
@@ -80,10 +104,14 @@ class Lane:
         """Ask for a sign of life."""
         self.loop.call_soon_threadsafe(self._answer)
 
+    def _keeper(self) -> str:
+        """The trial that is at work this moment."""
+        task = asyncio.current_task(self.loop)
+        return task.get_name() if task is not None else ""
+
     def where(self) -> str:
         """The trial and the line that keep it, as far as can be told from outside."""
-        task = asyncio.current_task(self.loop)
-        name = task.get_name() if task is not None else ""
+        name = self._keeper()
         trial = name if name in self.working else ", ".join(sorted(self.working)[:5]) or "unknown"
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way
         if frame is None:
@@ -131,9 +159,14 @@ class Lanes:
         self._is_over = threading.Event()
         self._watchdog: threading.Thread | None = None
 
-    async def run(self, name: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Carry out work in a lane that answers."""
-        return await self._choose().run(name, make)
+    async def run(
+        self,
+        name: str,
+        make: Callable[[], Coroutine[Any, Any, T]],
+        on_kept: Callable[[str], None] = lambda _: None,
+    ) -> T:
+        """Carry out work in a lane that answers; see `Lane.run`."""
+        return await self._choose().run(name, make, on_kept)
 
     def close(self) -> None:
         """End all lanes that can be ended."""
