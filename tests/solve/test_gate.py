@@ -53,6 +53,23 @@ async def test_places_are_counted_per_provider_and_freed_while_waiting() -> None
     assert most == 2
 
 
+async def test_people_hear_once_that_a_provider_makes_requests_wait(caplog: pytest.LogCaptureFixture) -> None:
+    failed: set[str] = set()
+
+    async def answer(asked: Request) -> str:
+        text = asked.messages[-1].content
+        if text not in failed:
+            failed.add(text)
+            raise trouble(429, "busy")
+        return text
+
+    gate, model = quick(), mock_model(answer)
+    for number in range(3):
+        await gate.ask(model, request(str(number)), asker())
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told == "mock: http_429: HTTP status 429: busy; a request waits, this one for 0 s"
+
+
 async def test_a_request_that_takes_too_long_is_trouble() -> None:
     async def answer(asked: Request) -> str:
         await asyncio.sleep(60)

@@ -4,8 +4,10 @@ Lives in the home loop. A place is held while a request is under way, never whil
 """
 
 import asyncio
+import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,6 +28,9 @@ FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
 LONGEST_ASKED_S: Final = 600.0
 """A provider that asks for more patience than this is not waited for."""
+TELL_EVERY_S: Final = 30.0
+"""How often people hear that a provider makes requests wait."""
+_log: Final = logging.getLogger("labrunner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class ModelGate:
         self._jitter = jitter
         self._backends: dict[object, Backend] = {}
         self._places: dict[str, asyncio.Semaphore] = {}
+        self._waiting: Counter[str] = Counter()
+        self._told_at: dict[str, float] = {}
 
     async def ask(self, model: "Model", request: Request, asker: Asker) -> ModelOutput:
         """Ask until there is an answer. Raises ProviderFailed when patience has run out."""
@@ -70,8 +77,21 @@ class ModelGate:
                     raise ProviderFailed(trouble.reason, f"asking {model.name}: {trouble}") from trouble
                 asker.transcript.add("retry", reason=trouble.reason, message=str(trouble), wait_s=wait_s)
                 with asker.meter.waiting():
-                    await asyncio.sleep(wait_s)
+                    await self._wait(model.provider, wait_s, f"{trouble.reason}: {trouble}")
         raise AssertionError("the last try returns or raises")
+
+    async def _wait(self, provider: str, wait_s: float, why: str) -> None:
+        self._waiting[provider] += 1
+        now = time.monotonic()
+        if now - self._told_at.get(provider, -TELL_EVERY_S) >= TELL_EVERY_S:
+            self._told_at[provider] = now
+            count = self._waiting[provider]
+            told = "a request waits" if count == 1 else f"{count} requests wait"
+            _log.warning("%s: %s; %s, this one for %.0f s", provider, why, told, wait_s)
+        try:
+            await asyncio.sleep(wait_s)
+        finally:
+            self._waiting[provider] -= 1
 
     async def close(self) -> None:
         """Let go of every connection."""
