@@ -3,10 +3,11 @@ import dataclasses
 import pytest
 
 from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.labels import Tag, has_rebooted
 from labrunner.sandbox.docker.notes import Note
 from labrunner.sandbox.docker.record import BarrierRecord
 from labrunner.sandbox.docker.stage import nonce_after
-from labrunner.sandbox.docker.survivors import judge_phase
+from labrunner.sandbox.docker.survivors import judge_after_reboot, judge_phase
 from labrunner.sandbox.door import AgentRun, PhaseEnd, Survivor, SurvivorPhase
 
 ALIVE = ContainerState(
@@ -69,6 +70,33 @@ def test_how_far_an_attempt_has_come(
     state: ContainerState, note: Note, record: BarrierRecord | None, phase: SurvivorPhase, tries: int
 ) -> None:
     assert judge_phase(state, note, record) == (phase, tries)
+
+
+@pytest.mark.parametrize(
+    ("before", "note", "record", "after"),
+    [
+        ("not_begun", opening("none"), None, "not_begun"),
+        ("barrier", certain("barrier"), None, "died"),
+        ("exited", certain("failed"), None, "died"),
+        ("barrier", certain("barrier"), ENDED, "barrier"),
+        ("exited", opening("agent"), KILLED, "exited"),
+        ("grader", certain("grader", 1), ENDED, "grader"),
+        ("exited", certain("graded", 1), ENDED, "grader"),
+    ],
+)
+def test_after_a_reboot_only_what_was_synced_counts(
+    before: SurvivorPhase, note: Note, record: BarrierRecord | None, after: SurvivorPhase
+) -> None:
+    assert judge_after_reboot(before, note, record) == (after, 0)
+
+
+def test_a_container_of_an_earlier_boot_is_known_by_its_label() -> None:
+    labels = Tag(mark=None, nonce="n", role="attempt", expires_at=1, expiry_s=1).labels()
+    assert not has_rebooted(labels)
+    assert has_rebooted(
+        {name: "earlier" if name.endswith("boot") else value for name, value in labels.items()}
+    )
+    assert not has_rebooted({})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumptio
     Raises while a sandbox's engine does not answer: nothing is declared cut off on a guess.
     """
     survivors = await executor.survivors() if writer.opening.in_flight else ()
-    situation = _Look(plan, executor)
+    situation = _Look(plan, executor, has_rebooted=writer.opening.has_rebooted)
     resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight, survivors, situation)
     if writer.opening.is_crash or writer.opening.in_flight:
         await executor.reap(frozenset(adoption.note.token for adoption in resumption.adoptions))
@@ -25,9 +25,10 @@ async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumptio
 class _Look:
     """Tells what kind of sandbox and grader an attempt had."""
 
-    def __init__(self, plan: Plan, executor: Executor) -> None:
+    def __init__(self, plan: Plan, executor: Executor, *, has_rebooted: bool) -> None:
         self._plan = plan
         self._executor = executor
+        self._has_rebooted = has_rebooted
 
     def __call__(self, note: AttemptNote) -> Situation:
         slot = self._plan.schedule.slot(note.schedule_idx)
@@ -35,6 +36,7 @@ class _Look:
         return Situation(
             outlives_runner=self._executor.outlives_runner(assignment),
             repeatable_grader=self._plan.experiment.tasks[slot.task_idx].grader.repeatable,
+            has_rebooted=self._has_rebooted,
         )
 
 

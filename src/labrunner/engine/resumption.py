@@ -3,7 +3,8 @@
 A failed attempt of a trial that was to be tried again stays part of its history. An attempt that was under
 way is taken up where that needs no agent to run twice: its sandbox lives on, or its agent had ended and no
 grader had started. Else it is cut off: its files stay as evidence, its number is used again, its slot is
-owed; no error, no retry spent.
+owed; no error, no retry spent. After a power cut only what was synced can be graded: sandboxes that outlive
+their runner sync what the agent left at the barrier, others do not.
 """
 
 from collections import defaultdict
@@ -54,6 +55,8 @@ class Situation:
 
     outlives_runner: bool
     repeatable_grader: bool
+    has_rebooted: bool = False
+    """The machine was started again since: what was not synced may be lost."""
 
 
 def plan_resumption(
@@ -77,8 +80,10 @@ def plan_resumption(
 
 def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation) -> Survivor | None:
     if survivor is not None:
+        if situation.has_rebooted and note.grader_started and not situation.repeatable_grader:
+            return None
         return survivor if survivor.is_adoptable(repeatable_grader=situation.repeatable_grader) else None
-    if situation.outlives_runner or note.barrier is None:
+    if situation.outlives_runner or situation.has_rebooted or note.barrier is None:
         return None
     if note.grader_started and not situation.repeatable_grader:
         return None

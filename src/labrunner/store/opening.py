@@ -36,6 +36,8 @@ class OpeningReport:
     is_crash: bool
     """Whether the last owner died without saying how the run ended."""
     crash_note: Path | None
+    has_rebooted: bool
+    """Whether the machine was started again since the last owner, as far as that is known."""
     cut_bytes: Mapping[str, int]
     """Unfinished writes that were cut, by file; kept in `salvage/`."""
     restored: int
@@ -73,6 +75,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     return committer, OpeningReport(
         is_crash=note is not None,
         crash_note=note,
+        has_rebooted=bool(_has_rebooted(lock.last_owner)),
         cut_bytes=cuts,
         restored=restored,
         dropped_slots=tuple(bad.schedule_idx for bad in unusable),

@@ -4,6 +4,7 @@ Labels can be read through the engine only, never from inside: the nonce is safe
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -57,6 +58,12 @@ class Tag:
         trial = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.mark.trial_id)[:80]
         end = "" if self.role == "attempt" else f"-grader-{self.nonce[:6]}"
         return f"lab-{trial}-{self.mark.attempt}-{self.mark.token[:8]}{end}"
+
+
+def has_rebooted(labels: Mapping[str, str]) -> bool:
+    """Whether a container was made before this machine was started the last time."""
+    boot, now = labels.get(f"{PREFIX}boot", ""), boot_id()
+    return bool(boot and now) and boot != now
 
 
 def is_orphan(listed: Listed) -> bool:

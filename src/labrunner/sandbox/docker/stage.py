@@ -29,6 +29,7 @@ from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
 from labrunner.sandbox.limits import MIB
 from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.settling import settle
 
 GRACE_S: Final = 5.0
 """The watchdog inside has this much longer than its limit before we act from outside."""
@@ -170,9 +171,15 @@ class Stage:
                 await reclaim(self.engine, self.image.id, seen, self.house.owner)
 
     async def keep_record(self, run: AgentRun) -> None:
-        """Write down what was seen at the barrier."""
+        """Write down what was seen at the barrier, once what the agent left is durable."""
         self.record = BarrierRecord(run=run)
-        await asyncio.to_thread(write_record, self.spec.folders, self.record)
+        await asyncio.to_thread(self._settle, self.record)
+
+    def _settle(self, record: BarrierRecord) -> None:
+        folders = self.spec.folders
+        with SandboxFailed.during("settle", f"making durable what the agent left in {folders.root}"):
+            settle((folders.workspace, folders.out, folders.state))
+        write_record(folders, record)
 
     async def within(self, limit_s: float, name: PhaseName, work: Awaitable[T]) -> T | Overrun:
         """Do the work unless time or the attempt's share of the disk runs out."""

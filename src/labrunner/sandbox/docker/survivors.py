@@ -12,7 +12,7 @@ from pathlib import Path
 from labrunner.sandbox.docker.answers import ContainerState, Listed
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.engine import Engine
-from labrunner.sandbox.docker.labels import KEPT, PLACE, Tag, read_tag
+from labrunner.sandbox.docker.labels import KEPT, PLACE, Tag, has_rebooted, read_tag
 from labrunner.sandbox.docker.notes import Note, read_note
 from labrunner.sandbox.docker.record import BarrierRecord, read_record
 from labrunner.sandbox.docker.stage import nonce_after
@@ -81,6 +81,8 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
 def judge(left: Left) -> Survivor:
     """Say how far an attempt has come."""
     phase, tries = judge_phase(left.state, left.note, left.record)
+    if has_rebooted(left.state.labels):
+        phase, tries = judge_after_reboot(phase, left.note, left.record)
     return Survivor(
         token=left.mark.token,
         trial_id=left.mark.trial_id,
@@ -104,6 +106,17 @@ def judge_phase(state: ContainerState, note: Note, record: BarrierRecord | None)
     if state.is_alive or state.oom_killed:
         return ("agent" if note.phase == "agent" else "setup"), 0
     return "died", 0
+
+
+def judge_after_reboot(
+    phase: SurvivorPhase, note: Note, record: BarrierRecord | None
+) -> tuple[SurvivorPhase, int]:
+    """The same where only what was synced can be trusted: what an agent left is, once there is a record."""
+    if record is None:
+        return ("not_begun" if phase == "not_begun" else "died"), 0
+    if note.phase == "graded":
+        return "grader", 0  # its answer may be gone
+    return phase, 0
 
 
 def _judge_certain(state: ContainerState, note: Note) -> tuple[SurvivorPhase, int]:

@@ -1,0 +1,78 @@
+"""Making durable what an agent left, for a grader that may come only after a power cut.
+
+Files that were not synced can be empty then, and an honest agent would be graded as one that did nothing.
+Each file is synced alone, because a file system's other users need not wait for us; where there are too many,
+the whole file system is.
+"""
+
+import ctypes
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+MOST_ENTRIES: Final = 1000
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TooMany(Exception):
+    """There are more entries than are worth a sync each."""
+
+
+def settle(folders: Iterable[Path], most: int = MOST_ENTRIES) -> None:
+    """Sync everything below these folders. Links are not followed; what can't be opened is left out."""
+    for folder in folders:
+        try:
+            found = list(_find(folder, most))
+        except TooMany:
+            _sync_file_system(folder)
+            return
+        for path, how in found:
+            _sync(path, how)
+
+
+def _find(folder: Path, most: int) -> Iterator[tuple[str, int]]:
+    waiting = [str(folder)]
+    left = most
+    while waiting:
+        here = waiting.pop()
+        yield here, FOLDER
+        try:
+            entries = list(os.scandir(here))
+        except OSError:
+            continue
+        left -= len(entries)
+        if left < 0:
+            raise TooMany
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                yield entry.path, FILE
+
+
+def _sync(path: str, how: int) -> None:
+    try:
+        fd = os.open(path, how)
+    except OSError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_file_system(folder: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "syncfs"):
+        os.sync()
+        return
+    fd = os.open(folder, FOLDER)
+    try:
+        if libc.syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(fd)

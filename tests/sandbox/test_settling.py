@@ -1,0 +1,57 @@
+"""What an agent left is synced, file by file or all at once."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox.settling import settle
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Numbers of the files that were synced."""
+    seen: set[int] = set()
+    sync = os.fsync
+
+    def watch(fd: int) -> None:
+        seen.add(os.fstat(fd).st_ino)
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    return seen
+
+
+def numbers(*paths: Path) -> set[int]:
+    return {path.stat().st_ino for path in paths}
+
+
+def test_every_file_and_folder_is_synced(tmp_path: Path, synced: set[int]) -> None:
+    deep = tmp_path / "workspace" / "a" / "b"
+    deep.mkdir(parents=True)
+    files = [deep / "answer", deep.parent / "notes", tmp_path / "out"]
+    for path in files:
+        path.write_text("x")
+    settle([tmp_path])
+    assert synced == numbers(tmp_path, tmp_path / "workspace", deep.parent, deep, *files)
+
+
+def test_links_pipes_and_what_can_not_be_read_are_left_alone(tmp_path: Path, synced: set[int]) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "workspace"
+    outside.write_text("x")
+    folder.mkdir()
+    (folder / "link").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    (folder / "nowhere").symlink_to("/nowhere")
+    os.mkfifo(folder / "pipe")
+    settle([folder, tmp_path / "missing"])
+    assert synced == numbers(folder)
+
+
+def test_too_many_files_are_synced_with_their_file_system(tmp_path: Path, synced: set[int]) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).write_text("x")
+    settle([tmp_path], most=4)
+    assert synced == set()
+    settle([tmp_path], most=5)
+    assert len(synced) == 6
