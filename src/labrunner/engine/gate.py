@@ -31,6 +31,8 @@ class Gate:
         """Take what was spent before, and how to look at the disk."""
         self.breaker: Breaker[Pending] = Breaker(after=policy.breaker.after)
         self.spending = spending
+        self.has_budget = bool(budget.limits_of(policy.budget))
+        """Whether there is a limit to what may be used."""
         self._budget = policy.budget
         self._free_gb = free_gb
         self._min_free_gb = policy.min_free_disk_gb
@@ -54,14 +56,9 @@ class Gate:
         return Pause(until=self._looked_at + LOOK_AT_DISK_S, why=why)
 
     @property
-    def has_budget(self) -> bool:
-        """Whether there is a limit to what may be used."""
-        return bool(budget.limits_of(self._budget))
-
-    @property
     def is_used_up(self) -> bool:
         """Whether the budget lets no attempt through any more."""
-        return bool(budget.find_used_up(self._budget, self.spending))
+        return self.has_budget and bool(budget.find_used_up(self._budget, self.spending))
 
     def describe_used_up(self) -> str:
         """Say what is used up."""
@@ -70,6 +67,8 @@ class Gate:
 
     def warn(self, planned: int) -> str:
         """What people must hear about a budget that can't hold; empty when it can."""
+        if not self.has_budget:
+            return ""
         unheard = budget.find_unheard(self._budget, self.spending, planned=planned)
         return budget.describe_unheard(self._budget, unheard)
 
