@@ -21,7 +21,7 @@ from labrunner.sandbox.docker.patience import PAUSE_S, outlast
 
 LOOK_EVERY_S: Final = 1.0
 """Hints come at once; this is for the ones that got lost."""
-ASK_EVERY_S: Final = 30.0
+ASK_EVERY_S: Final = 10.0
 FLOOD_S: Final = 0.002
 """A pause after each hint: whoever floods us with them waits, we do not."""
 
@@ -86,13 +86,18 @@ class Container:
 
     async def ended(self) -> ContainerState:
         """Wait until it has ended."""
+        asked_at = time.monotonic()
         while True:
-            while await self._wait_for_hint():
-                pass
+            is_open = await self._wait_for_hint()
+            if is_open and time.monotonic() - asked_at < LOOK_EVERY_S:
+                continue
+            # Streams can stay open although their container has ended: its end is for the engine to say.
             state = await self.look()
+            asked_at = time.monotonic()
             if not state.is_alive:
                 return state
-            await self._attach_again()
+            if not is_open:
+                await self._attach_again()
 
     async def look(self) -> ContainerState:
         """Ask the engine how it is, with patience."""
