@@ -130,8 +130,8 @@ async def test_huge_files_in_out_are_not_read(trial: Trial) -> None:
 
 async def test_a_fork_bomb_is_ended_and_graded(trial: Trial) -> None:
     trial.sandbox = {"pids": 64}
-    # The agent itself must not need another process: there may be no place for one.
-    trial.agent = shell("bomb() { bomb | bomb & }; bomb; exec sleep 1000")
+    # The agent itself forks once, while there is a place for it, and needs no other process from then on.
+    trial.agent = shell("bomb() { bomb | bomb & }; bomb & exec sleep 1000")
     trial.agent_changes["timeout_s"] = 3
     completion = await trial.carry_out()
     assert verdict(completion) == "fail"
