@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ def skip_without_disks() -> None:
 
 
 def make_image(path: Path) -> None:
+    path.unlink(missing_ok=True)  # never into a file that an earlier mount may still write to
     with path.open("wb") as file:
         file.truncate(SIZE_MB * 2**20)
     # A journal that is written only when somebody syncs: nothing becomes durable by the way.
@@ -28,8 +30,15 @@ def make_image(path: Path) -> None:
 
 
 def copy_image(image: Path, copy: Path) -> None:
-    """What is on the disk at this moment, without what only the file system's own memory holds."""
-    subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+    """What is on the disk at one moment, without what only the file system's own memory holds.
+
+    The kernel writes journalled blocks to their places when it likes. A copy that was read while it did so
+    may hold the old block and the journal's new tail, which no power cut leaves: then it is read again.
+    """
+    while True:
+        subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+        if subprocess.run(["cmp", "--silent", image, copy], check=False).returncode == 0:
+            return
 
 
 @contextmanager
@@ -40,5 +49,14 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        # Lazily: should a test fail, its processes may still be there.
-        subprocess.run(["umount", "--lazy", place], check=True)
+        _unmount(place)
+
+
+def _unmount(place: Path) -> None:
+    """Unmount once the keepers of a killed run have gone; lazily should they stay, as after a failed test."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if subprocess.run(["umount", "--quiet", place], check=False, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.02)
+    subprocess.run(["umount", "--lazy", place], check=True)

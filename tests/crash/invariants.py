@@ -18,7 +18,7 @@ from tests.engine.running import committed_bytes
 def check_dead(paths: RunPaths, heard: Heard) -> None:
     """Nothing acknowledged is missing, changed, doubled or out of order; nothing committed is in doubt."""
     if not paths.root.exists():
-        assert heard.finished == {}
+        assert heard.finished == {}, f"{paths.root} is gone, beside it: {sorted(paths.root.parent.glob('*'))}"
         return
     report = verify(paths)  # order, gaps, doubles, digests of rows and of the files that they name
     assert [str(problem) for problem in report.problems] == []
