@@ -106,6 +106,15 @@ def test_pieces_end_where_lines_end(tmp_path: Path) -> None:
     assert b"".join(read_pieces(path, 3_000)) == line * 3
 
 
+@pytest.mark.parametrize("extra", [-1, 0, 1, 3 * PIECE_BYTES])
+def test_a_line_longer_than_a_piece_is_read_whole(tmp_path: Path, extra: int) -> None:
+    path = tmp_path / "lines"
+    lines = [b"short\n", b"x" * (PIECE_BYTES + extra) + b"\n", b"y" * PIECE_BYTES + b"\n", b"short\n"]
+    path.write_bytes(b"".join(lines) + b"z" * (PIECE_BYTES + extra))
+    assert b"".join(read_pieces(path, None)) == b"".join(lines)
+    assert b"".join(read_pieces(path, len(b"".join(lines[:2])))) == b"".join(lines[:2])
+
+
 def test_marks_on_trials_are_read_without_a_torn_last_one(tmp_path: Path) -> None:
     paths = made(tmp_path)
     assert read_invalidations(paths) == ()

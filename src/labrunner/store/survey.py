@@ -26,7 +26,8 @@ from labrunner.store.reading import iter_beyond, open_waiting
 from labrunner.store.record import read_run
 from labrunner.store.rowfiles import split_lines
 
-PIECE_BYTES: Final = 4 * 2**20
+PIECE_BYTES: Final = 256 * 1024
+"""Small enough for what is decoded from a piece to stay in the processor's cache: larger ones take longer."""
 _TAIL_BYTES: Final = 256 * 1024
 
 Row = TypeVar("Row")
@@ -128,19 +129,21 @@ def read_invalidations(paths: RunPaths) -> tuple[InvalidationRow, ...]:
 
 
 def read_pieces(path: Path, end: int | None) -> Iterator[bytes]:
-    """A file's whole lines up to an offset, or up to its last line end, in pieces of a few megabytes."""
+    """A file's whole lines up to an offset or its last line end, in pieces; a long line is one alone."""
     with storing("reading", path), path.open("rb") as file:
         size = file.seek(0, 2)
         stop = size if end is None else end
         if stop > size:
             raise DamagedRun(f"{path}: {size} bytes, but {stop} are committed")
-        at = file.seek(0)
+        at, asked = file.seek(0), PIECE_BYTES
         while at < stop:
-            piece = file.read(min(PIECE_BYTES, stop - at))
+            piece = file.read(min(asked, stop - at))
             cut = piece.rfind(b"\n") + 1
-            if cut == 0:
+            if cut:
+                yield piece[:cut]
+            elif len(piece) < asked:
                 return  # a line without its end: still being written
-            yield piece[:cut]
+            asked = PIECE_BYTES if cut else 2 * asked
             at = file.seek(at + cut)
 
 
