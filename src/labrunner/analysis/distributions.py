@@ -1,33 +1,34 @@
 """Quantiles and tails, from scipy, which is loaded when the first one is asked for."""
 
 from importlib import import_module
-from types import ModuleType
 from typing import Any
+
+from labrunner.analysis.special import load_special
 
 
 def t_quantile(freedom: float, probability: float) -> float:
     """Quantile of Student's t."""
-    return float(_special().stdtrit(freedom, probability))
+    return float(load_special().stdtrit(freedom, probability))
 
 
 def normal_quantile(probability: float) -> float:
     """Quantile of the standard normal distribution."""
-    return float(_special().ndtri(probability))
+    return float(load_special().ndtri(probability))
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:
     """Chance of a chi-square this large or larger."""
-    return float(_special().chdtrc(freedom, statistic))
+    return float(load_special().chdtrc(freedom, statistic))
 
 
 def binomial_cdf(successes: int, trials: int, chance: float) -> float:
     """Chance of at most so many successes."""
-    return float(_special().bdtr(successes, trials, chance))
+    return float(load_special().bdtr(successes, trials, chance))
 
 
 def hypergeometric_chances(total: int, row: int, column: int) -> list[float]:
     """Chance of each count that a two-by-two table's corner can have, given its margins, the lowest first."""
-    numpy, gammaln = import_module("numpy"), _special().gammaln
+    numpy, gammaln = import_module("numpy"), load_special().gammaln
 
     def log_choose(n: Any, k: Any) -> Any:  # noqa: ANN401 - numbers or arrays of numbers
         return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -36,8 +37,3 @@ def hypergeometric_chances(total: int, row: int, column: int) -> list[float]:
     logs = log_choose(row, corner) + log_choose(total - row, column - corner) - log_choose(total, column)
     chances: list[float] = numpy.exp(logs).tolist()
     return chances
-
-
-def _special() -> ModuleType:
-    # `scipy.stats` has the same functions behind an import that takes three times as long.
-    return import_module("scipy.special")
