@@ -1,8 +1,11 @@
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from labrunner.store.filesystem import filesystem_problem, find_kind, is_unsafe
+from labrunner.store.filesystem import filesystem_problem, find_kind, is_unsafe, spread_below
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -45,3 +48,27 @@ def test_a_temporary_folder_here_can_hold_runs(tmp_path: Path) -> None:
 
 def test_lines_that_are_not_understood_are_left_out() -> None:
     assert find_kind(Path("/x"), "nonsense\n\n1 2 3\n") is None
+
+
+@pytest.mark.root
+def test_trees_below_a_folder_are_spread_over_the_disk_where_it_can_do_that(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("only root can mount a disk image, and mkfs.ext4 makes it")
+    image, place = tmp_path / "image", tmp_path / "place"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    place.mkdir()
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    try:
+        (place / "trials").mkdir()
+        spread_below(place / "trials")
+        told = subprocess.run(["lsattr", "-d", place / "trials"], check=True, capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert "T" in told.stdout.split()[0]
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a file system that can't")
+def test_a_file_system_that_can_not_spread_is_left_as_it_is() -> None:
+    spread_below(Path("/dev/shm"))

@@ -20,6 +20,7 @@ from labrunner.records import canonical, schema
 from labrunner.records.run import RunRecord
 from labrunner.store.buffer import create_buffer
 from labrunner.store.durable import storing, sync_folder, write_new
+from labrunner.store.filesystem import spread_below
 from labrunner.store.layout import RunPaths
 from labrunner.store.points import reach
 
@@ -122,6 +123,7 @@ def _write_lines(path: Path, lines: Iterable[bytes], digest: str) -> None:
 def _fill(draft: RunPaths) -> None:
     for folder in (draft.scores.parent, draft.trials.parent, draft.trial_folders):
         folder.mkdir()
+    spread_below(draft.trial_folders)
     for path in (draft.commits, draft.predictions, draft.scores, draft.trials, draft.timings):
         write_new(path, b"")
     create_buffer(draft.buffer)
