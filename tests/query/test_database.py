@@ -207,12 +207,12 @@ def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_
     load = database._load_view
     grown: list[Path] = []
 
-    def grow(connection: Any, name: str, sources: Any) -> None:
+    def grow(connection: Any, name: str, sources: Any, reached: Any) -> None:
         if not grown:
             grown.append(sources.files["trials"][0].path)
             with paths.trials.open("ab") as file:
                 file.write(b'{"torn": tr')
-        load(connection, name, sources)
+        load(connection, name, sources, reached)
 
     monkeypatch.setattr(database, "_load_view", grow)
     assert rows_of(paths, "select count(*) from trials") == [(11,)]
@@ -297,6 +297,20 @@ def test_what_was_closed_can_not_be_opened_by_a_function(tmp_path: Path) -> None
 def test_wrong_sql_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="speed"):
         rows_of(made(tmp_path), "select speed from trials")
+
+
+def test_an_unknown_column_is_told_with_those_that_may_have_been_meant(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r'Candidate bindings: .*"verdict"'):
+        rows_of(made(tmp_path), "select verdikt from trials")
+
+
+def test_only_the_columns_that_are_reached_are_read(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    data = paths.trials.read_bytes()
+    paths.trials.write_bytes(data.replace(b'"primary_metric_value":0.0', b'"primary_metric_value":"?"'))
+    assert rows_of(paths, "select count(verdict) from trials") == [(10,)]
+    with pytest.raises(DamagedRun, match="try: lab verify"):
+        rows_of(paths, "select value from trials")
 
 
 def test_only_the_tables_that_are_named_are_loaded(tmp_path: Path) -> None:

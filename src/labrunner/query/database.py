@@ -1,20 +1,23 @@
 """Answers SQL from a snapshot of runs.
 
-Rules: only the tables that a query names are loaded, into memory; then the door is closed (no file, no
-extension, no attaching, no other setting) before a word of the query is carried out. One SELECT, no more.
+Rules: only the tables that a query names are loaded, into memory, with the columns that it can reach; then
+the door is closed (no file, no extension, no attaching, no other setting) before a word of the query is
+carried out. One SELECT, no more.
 """
 
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import DamagedRun, InputError
+from labrunner.query.reach import find_columns
 from labrunner.query.snapshot import Sources, take_snapshot
-from labrunner.query.views import VIEWS, quote, read_rows
+from labrunner.query.views import VIEWS, make_table, quote
 from labrunner.store.layout import RunPaths
 
 if TYPE_CHECKING:
@@ -26,6 +29,15 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoload_known_extensions": "false",
 }
 BATCH: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What has to be loaded."""
+
+    tables: Sequence[str]
+    columns: frozenset[str] | None
+    """None for all."""
 
 
 class Answer:
@@ -67,24 +79,48 @@ def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[Answer]:
 
     Raises InputError for SQL that can't be carried out.
     """
+    with tempfile.TemporaryDirectory(prefix="lab-query-") as name, ExitStack() as stack:
+        folder = Path(name)
+        connection = stack.enter_context(_connect(folder))
+        with _blaming_sql():
+            _refuse_other_statements(connection, sql)
+            reached = _find_reached(connection, sql)
+        try:
+            answer = _prepare(connection, runs, sql, folder / "reached", reached)
+        except InputError:
+            if reached is None:
+                raise
+            # Told again with every column there: the message names those that may have been meant.
+            connection = stack.enter_context(_connect(folder))
+            answer = _prepare(connection, runs, sql, folder / "all", None)
+        with _blaming_sql():
+            yield answer
+
+
+@contextmanager
+def _connect(folder: Path) -> "Iterator[duckdb.DuckDBPyConnection]":
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="lab-query-") as name:
-        folder = Path(name)
-        config = {**_CONFIG, "temp_directory": str(folder / "spill")}
-        connection = duckdb.connect(":memory:", config=config)
-        try:
-            connection.execute("SET TimeZone = 'UTC'")
-            with _blaming_sql():
-                _refuse_other_statements(connection, sql)
-            _load(connection, runs, _find_names(sql), folder)
-            answers = folder / "answers"
-            answers.mkdir()
-            _close_door(connection, answers)
-            with _blaming_sql():
-                yield Answer(connection, sql, answers)
-        finally:
-            connection.close()
+    config = {**_CONFIG, "temp_directory": str(folder / "spill")}
+    with closing(duckdb.connect(":memory:", config=config)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def _prepare(
+    connection: "duckdb.DuckDBPyConnection",
+    runs: Sequence[RunPaths],
+    sql: str,
+    folder: Path,
+    reached: frozenset[str] | None,
+) -> Answer:
+    """Load what a query asks for, and close the door behind it."""
+    answers = folder / "answers"
+    answers.mkdir(parents=True)
+    _load(connection, runs, Wanted(tables=_find_names(sql), columns=reached), folder)
+    _close_door(connection, answers)
+    with _blaming_sql():
+        return Answer(connection, sql, answers)
 
 
 @contextmanager
@@ -113,20 +149,25 @@ def _refuse_other_statements(connection: "duckdb.DuckDBPyConnection", sql: str) 
         )
 
 
+def _find_reached(connection: "duckdb.DuckDBPyConnection", sql: str) -> frozenset[str] | None:
+    found = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    return find_columns(found[0]) if found else None
+
+
 def _load(
-    connection: "duckdb.DuckDBPyConnection", runs: Sequence[RunPaths], names: Sequence[str], folder: Path
+    connection: "duckdb.DuckDBPyConnection", runs: Sequence[RunPaths], wanted: Wanted, folder: Path
 ) -> None:
     import duckdb
 
-    files = sorted({VIEWS[name].file for name in names})
+    files = sorted({VIEWS[name].file for name in wanted.tables})
     for number, copy in enumerate((False, True)):
         place = folder / f"snapshot-{number}"
         place.mkdir()
         sources = take_snapshot(runs, files, place, copy=copy)
         try:
-            _load_marks(connection, sources)
-            for name in names:
-                _load_view(connection, name, sources)
+            _load_marks(connection, sources, wanted.columns)
+            for name in wanted.tables:
+                _load_view(connection, name, sources, wanted.columns)
         except duckdb.Error as error:
             # A file read in place that began to grow may have been torn; copies are not.
             if copy or not sources.have_changed():
@@ -140,23 +181,26 @@ def _name(runs: Sequence[RunPaths]) -> str:
     return ", ".join(paths.root.name for paths in runs)
 
 
-def _load_view(connection: "duckdb.DuckDBPyConnection", name: str, sources: Sources) -> None:
-    view = VIEWS[name]
-    files = [(str(source.path), source.is_committed) for source in sources.files[view.file]]
-    connection.execute(
-        f"CREATE OR REPLACE TABLE {name} AS WITH rows AS ({read_rows(view, files)}) {view.selects}"
-    )
+def _load_view(
+    connection: "duckdb.DuckDBPyConnection", name: str, sources: Sources, reached: frozenset[str] | None
+) -> None:
+    files = [(str(source.path), source.is_committed) for source in sources.files[VIEWS[name].file]]
+    connection.execute(make_table(name, files, reached))
 
 
-def _load_marks(connection: "duckdb.DuckDBPyConnection", sources: Sources) -> None:
+def _load_marks(
+    connection: "duckdb.DuckDBPyConnection", sources: Sources, reached: frozenset[str] | None
+) -> None:
     """Load what trials are joined with: groups of tasks, and marks of trials not to be used."""
-    parts = [
-        f'SELECT {quote(run_id)} AS run_id, id AS task_id, "group" AS task_group FROM read_json('
-        f"{quote(str(path))}, format = 'newline_delimited', maximum_object_size = 1073741824, "
-        "columns = {'id': 'VARCHAR', 'group': 'VARCHAR'})"
-        for run_id, path in sources.tasks
-    ]
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE tasks AS {' UNION ALL '.join(parts)}")
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE tasks (run_id VARCHAR, task_id VARCHAR, task_group VARCHAR)"
+    )
+    for run_id, path in sources.tasks if reached is None or "task_group" in reached else ():
+        connection.execute(
+            f'INSERT INTO tasks SELECT {quote(run_id)}, id, "group" FROM read_json({quote(str(path))}, '
+            "format = 'newline_delimited', maximum_object_size = 1073741824, "
+            "columns = {'id': 'VARCHAR', 'group': 'VARCHAR'})"
+        )
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE marks (run_id VARCHAR, trial_id VARCHAR, reason VARCHAR)"
     )

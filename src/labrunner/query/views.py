@@ -29,6 +29,8 @@ class View:
     """Fields of a line and their types; everything else is passed over."""
     selects: str
     """SQL over `rows`, which has those fields and `committed`."""
+    key: str = "schedule_idx"
+    """The column that is there even when a query names none."""
 
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
@@ -168,13 +170,26 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                     coalesce(event ->> '$.type', event ->> '$.event') AS type, event
                 FROM rows
             """,
+            key="seq",
         ),
     }
 )
 
 
-def read_rows(view: View, files: Sequence[tuple[str, bool]]) -> str:
-    """SQL that reads a view's lines from files, each with whether its rows are committed."""
+def make_table(name: str, files: Sequence[tuple[str, bool]], reached: frozenset[str] | None) -> str:
+    """SQL that makes a view's table from files, each with whether its rows are committed.
+
+    Only with columns that are reached, unless that is None: DuckDB then reads nothing else from a line.
+    """
+    view = VIEWS[name]
+    rows = f"CREATE OR REPLACE TABLE {name} AS WITH rows AS ({_read_rows(view, files)})"
+    if reached is None:
+        return f"{rows} {view.selects}"
+    listed = ", ".join(map(quote, sorted({*reached, view.key})))
+    return f"{rows} SELECT COLUMNS(lambda name: name IN ({listed})) FROM ({view.selects})"
+
+
+def _read_rows(view: View, files: Sequence[tuple[str, bool]]) -> str:
     parts = [
         _read(view, [path for path, flag in files if flag is is_committed], is_committed=is_committed)
         for is_committed in (True, False)
