@@ -11,7 +11,7 @@ import array
 import fcntl
 import os
 import termios
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -126,17 +126,31 @@ def open_gate(args: bytes) -> Iterator[Gate]:
         yield Gate(args=memory[0], status=memory[1], gate=reader)
 
 
-@contextmanager
-def open_files(files: tuple[int, ...]) -> Iterator[list[int]]:
-    """Open what is copied in once more: a launch needs positions of its own in them."""
-    opened: list[int] = []
-    try:
-        for fd in files:
-            opened.append(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC))  # noqa: PERF401 - for `finally`
-        yield opened
-    finally:
-        for fd in opened:
-            os.close(fd)
+class CopiedFiles:
+    """What is copied into every sandbox, as descriptors: each launch has positions of its own in them."""
+
+    def __init__(self, contents: Iterable[bytes]) -> None:
+        """Hold the contents in memory for as long as this process lives."""
+        self._held = tuple(hold_in_memory(content) for content in contents)
+        self._idle: list[tuple[int, ...]] = []
+
+    @contextmanager
+    def lend(self) -> Iterator[tuple[int, ...]]:
+        """Lend a set of descriptors, each at its beginning, for one launch."""
+        lent = self._idle.pop() if self._idle else self._open()
+        try:
+            for fd in lent:
+                os.lseek(fd, 0, os.SEEK_SET)
+            yield lent
+        except BaseException:
+            # Somebody may still read from them.
+            for fd in lent:
+                os.close(fd)
+            raise
+        self._idle.append(lent)
+
+    def _open(self) -> tuple[int, ...]:
+        return tuple(os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) for fd in self._held)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +160,7 @@ class BubblewrapSandbox(LaunchedSandbox):
     bwrap: Bwrap
     runner: PhaseRunner
     common: tuple[str, ...]
-    files: tuple[int, ...]
+    files: CopiedFiles
     limits: Mapping[str, float | int | str | bool | None]
     barrier: str = "pid_namespace"
 
@@ -157,9 +171,10 @@ class BubblewrapSandbox(LaunchedSandbox):
             errors="surrogateescape"
         )
         argv = (self.bwrap.path, "--args", str(ARGS_FD), "--", *phase.argv)
-        with open_gate(args) as gate, open_files(self.files) as files:
+        with open_gate(args) as gate, self.files.lend() as files:
             fds = (gate.args, gate.status, gate.gate, *files)
-            finished = await self.runner.run(phase, Command(argv=argv, env={}, cwd="/", fds=fds))
+            command = Command(argv=argv, env={}, cwd="/", folders=scratch.missing, fds=fds)
+            finished = await self.runner.run(phase, command)
             return self._judge(phase, finished, gate)
 
     def _judge(self, phase: Phase, finished: Finished, gate: Gate) -> Finished:
@@ -197,7 +212,7 @@ class BubblewrapMaker(Mortal):
 
     def __init__(self) -> None:
         """Look at nothing yet."""
-        self._files: tuple[int, ...] | None = None
+        self._files: CopiedFiles | None = None
         self._common: tuple[str, ...] | None = None
 
     def guest_paths(self, folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
@@ -233,7 +248,7 @@ class BubblewrapMaker(Mortal):
             bwrap=bwrap,
             runner=PhaseRunner(spec=spec, enforcement=found),
             common=self._common_args(bwrap),
-            files=self._open_view(),
+            files=self._copied_files(),
             limits=found.limits,
         )
 
@@ -242,11 +257,11 @@ class BubblewrapMaker(Mortal):
             self._common = tuple(common_args(bwrap))
         return self._common
 
-    def _open_view(self) -> tuple[int, ...]:
-        """Hold the files of the view, and the filter, in memory for as long as this process lives."""
+    def _copied_files(self) -> CopiedFiles:
+        """The files of the view, and the filter."""
         if self._files is None:
             contents = [*(content for _, content in host_view().files), make_filter()]
-            self._files = tuple(hold_in_memory(content) for content in contents if content is not None)
+            self._files = CopiedFiles(content for content in contents if content is not None)
         return self._files
 
 

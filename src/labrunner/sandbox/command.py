@@ -16,7 +16,10 @@ from labrunner.sandbox.kernel import LINUX, write_text
 FIRST_SPARE_FD = 128  # above any number that a command is given
 EASY_OOM_VICTIM = 500
 
-Request = dict[str, Any]  # JSON of our own making: argv, env, cwd, rlimits, groups, way_back
+IN = os.O_RDONLY | os.O_CLOEXEC
+LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Request = dict[str, Any]  # JSON of our own making, see `labrunner.sandbox.launch.Request`; groups, way_back
 
 
 def find_command(name: str, env: dict[str, str]) -> str:
@@ -43,6 +46,18 @@ def spawn(request: Request, fds: list[int]) -> int:
         setsigmask=(),
         setsigdef=usual,  # Python ignores the first two, nohup the third: that would be inherited
     )
+
+
+def open_streams(paths: list[str]) -> list[int]:
+    """Open standard input, output and error, in this order. Output of an earlier try stays before ours."""
+    opened: list[int] = []
+    try:
+        for path, how in zip(paths, (IN, LOG, LOG), strict=True):
+            opened.append(os.open(path, how, 0o600))
+    except OSError:
+        close_all(opened)
+        raise
+    return lift(opened)
 
 
 def lift(fds: list[int]) -> list[int]:

@@ -3,91 +3,27 @@
 What counts is what the files take on disk (logs and scratch folders too), each hard link once, links
 never followed. A tick costs one statvfs; files are walked only when the file system has lost a fair part
 of what the attempt may still take, or when the last walk is old. Walks run in one thread shared by all.
-A tree deeper than `MAX_DEPTH` counts as over: nobody honest builds one, and it could hide anything.
 """
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from labrunner.sandbox.usage import measure
+
 TICK_S = 0.25
 SLOWEST_TICK_S = 2.0
 WALK_AT_LEAST_EVERY_S = 10.0
-MAX_DEPTH = 200
-TOO_DEEP = 1 << 62
-FEW_ENTRIES = 200
-"""So many are looked at faster than a thread is asked to."""
-FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @cache
 def walker() -> ThreadPoolExecutor:
     """The one thread that walks."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk-guard")
-
-
-class TooMany(Exception):
-    """There are more entries than a walk was allowed to look at."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Walk:
-    """One count of what lies below some folders."""
-
-    most_entries: int | None = None
-    linked: set[tuple[int, int]] = field(default_factory=set)
-    entries: int = 0
-
-    def below(self, folder: int, depth: int) -> int:
-        """Count below an open folder, and close it. What vanishes while we look counts nothing."""
-        total = 0
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    total += self.entry(folder, entry, depth)
-        except OSError:
-            return total
-        finally:
-            os.close(folder)
-        return total
-
-    def entry(self, folder: int, entry: "os.DirEntry[str]", depth: int) -> int:
-        """Count one entry, and what is below it."""
-        self.entries += 1
-        if self.most_entries is not None and self.entries > self.most_entries:
-            raise TooMany
-        try:
-            found = entry.stat(follow_symlinks=False)
-            if entry.is_dir(follow_symlinks=False):
-                if depth >= MAX_DEPTH:
-                    return TOO_DEEP
-                return found.st_blocks * 512 + self.below(
-                    os.open(entry.name, FLAGS, dir_fd=folder), depth + 1
-                )
-        except OSError:
-            return 0
-        if found.st_nlink > 1:
-            if (found.st_dev, found.st_ino) in self.linked:
-                return 0
-            self.linked.add((found.st_dev, found.st_ino))
-        return found.st_blocks * 512
-
-
-def measure(folders: Iterable[Path], most_entries: int | None = None) -> int:
-    """Count the bytes that everything below these folders takes on disk."""
-    walk = Walk(most_entries=most_entries)
-    total = 0
-    for folder in folders:
-        try:
-            fd = os.open(folder, FLAGS)
-        except OSError:
-            continue
-        total += walk.below(fd, 1)
-    return total
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,13 +55,14 @@ class DiskGuard:
             self._timer.cancel()
             self._timer = None
 
-    async def check(self) -> bool:
-        """Walk once more, when the phase has ended: the answer must not depend on when a tick came."""
+    async def check(self, used: int | None) -> bool:
+        """Judge what there is when the phase has ended: the answer must not depend on when a tick came.
+
+        `used` is what its keeper counted; None when that would have taken too long.
+        """
         if self.over:
             return True
-        try:
-            used = measure(self.folders, FEW_ENTRIES)
-        except TooMany:
+        if used is None:
             used = await asyncio.get_running_loop().run_in_executor(walker(), measure, self.folders)
         self.over = used > self.limit
         return self.over

@@ -5,6 +5,7 @@ the call returns. What calls leave running may live until `end_all`, which is th
 them is left. Calls after the barrier are the scorers'. HOME and TMPDIR are the same in all calls.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd, Sandbox
-from labrunner.sandbox.phase import Finished, Scratch, make_room
+from labrunner.sandbox.phase import Finished, Scratch, choose_scratch, make_scratch
 
 MAX_OUTPUT: Final = 10 * 1024 * 1024
 """Bytes of each of a call's output streams that are handed back, by default."""
@@ -96,9 +97,9 @@ class ProcessCalls:
         """Run the setup."""
         self._agent = agent
         if setup is not None:
-            scratch = await make_room(self._folders, setup.name)
+            scratch = choose_scratch(self._folders, setup.name)
             self._setup = (await self._launch(setup, scratch)).end
-        self._scratch = await make_room(self._folders, "exec")
+        self._scratch = await asyncio.to_thread(make_scratch, self._folders, "exec")
         return self._setup
 
     async def exec(self, call: ExecCall) -> ExecEnd:

@@ -12,7 +12,16 @@ import signal
 import socket
 import time
 
-from labrunner.sandbox.command import Groups, Limits, Request, Victims, close_all, lift, spawn
+from labrunner.sandbox.command import (
+    Groups,
+    Limits,
+    Request,
+    Victims,
+    close_all,
+    lift,
+    open_streams,
+    spawn,
+)
 from labrunner.sandbox.kernel import (
     LINUX,
     PR_SET_CHILD_SUBREAPER,
@@ -21,10 +30,20 @@ from labrunner.sandbox.kernel import (
     kill,
     set_process_option,
 )
+from labrunner.sandbox.usage import TooMany, measure
 
 END_WITHIN_S = 5.0
 MAX_FDS = 64
+MOST_ENTRIES = 10_000
 CAN_PEEK = hasattr(os, "waitid")
+
+
+def count_disk(folders: list[str]) -> int | None:
+    """What these folders hold now; None when there is too much to look at."""
+    try:
+        return measure(folders, MOST_ENTRIES)
+    except TooMany:
+        return None
 
 
 class Keeper:
@@ -80,7 +99,7 @@ class Keeper:
         self.status: int | None = None
         self.cpu_s = self.max_rss = 0.0
         started = time.monotonic()
-        trouble = self._start(request, fds)
+        trouble, errno = self._start(request, fds)
         close_all(fds)
         told, alone = self._watch() if self.command else (False, False)
         ended = time.monotonic()
@@ -93,32 +112,39 @@ class Keeper:
             "told": told,
             "left": left,
             "trouble": trouble,
+            "errno": errno,
             "seconds": ended - started,
             "barrier_s": time.monotonic() - ended,
             "cpu_s": self.cpu_s,
             "max_rss_mb": self.max_rss / (1024 if LINUX else 1024 * 1024),
+            "disk_bytes": count_disk(request["measured"]),
         }
         self.control.sendall(json.dumps(report).encode())
         return left == 0
 
-    def _start(self, request: Request, fds: list[int]) -> str:
-        """Start the command; return what went wrong on our side of it."""
+    def _start(self, request: Request, fds: list[int]) -> tuple[str, int]:
+        """Start the command; return in what our side of it went wrong, and the number of the error."""
         doing = "joining its control groups"
         try:
             self.groups.enter(request)
+            doing = "making its folders"
+            for folder in request["folders"]:
+                os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is not loaded here
+            doing = "opening its streams"
+            fds[:0] = open_streams(request["streams"])
             doing = "setting its limits"
             self.limits.lend(request["rlimits"])
             doing = "entering its working directory"
             os.chdir(request["cwd"])
         except OSError as error:
-            return f"{doing}: {error}"
+            return doing, error.errno or 0
         try:
             with self.victims:
                 self.command = spawn(request, fds)
         except OSError as error:
             os.write(fds[2], f"cannot start {request['argv'][0]!r}: {error.strerror}\n".encode())
             self.status = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
-        return ""
+        return "", 0
 
     def _step_back(self) -> None:
         """Be as before the phase."""

@@ -35,6 +35,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
+    streams: tuple[str, str, str]
+    """Files: standard input, and where standard output and error are appended."""
+    folders: Sequence[str] = ()
+    """Made first, private; none of them may exist."""
+    measured: Sequence[str] = ()
+    """Folders whose size on disk the report tells."""
     rlimits: Mapping[str, int] = {}
     """Names as in the `resource` module."""
 
@@ -48,11 +54,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     """Processes that would not go: the barrier does not hold."""
     trouble: str
-    """What went wrong before the command was executed; empty otherwise."""
+    """What was being done when something went wrong before the command; empty otherwise."""
+    errno: int
+    """The number of that error."""
     seconds: float
     barrier_s: float
     cpu_s: float
     max_rss_mb: float
+    disk_bytes: int | None
+    """What `measured` held at the end; None when there was too much to count in passing."""
 
 
 _decode_report = msgspec.json.Decoder(Report).decode
@@ -150,7 +160,7 @@ class Warden:
         self._idle: dict[GroupLimits | None, list[Seat]] = {}
 
     async def launch(self, request: Request, fds: Sequence[int], limits: GroupLimits | None = None) -> Tree:
-        """Start a command with `fds` as its 0, 1, 2, …; the caller may close them at once."""
+        """Start a command with `fds` as its 3, 4, 5, …; the caller may close them at once."""
         seat, unsent = self._hand_over(request, fds, limits)
         try:
             if unsent:

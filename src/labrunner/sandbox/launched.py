@@ -7,7 +7,7 @@ from functools import cached_property
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, SandboxSpec
 from labrunner.sandbox.exec import ExecCall, ExecEnd, ProcessCalls
 from labrunner.sandbox.mortal import Unfetchable
-from labrunner.sandbox.phase import Finished, Scratch, make_room, run_in_order
+from labrunner.sandbox.phase import Finished, Scratch, choose_scratch, run_in_order
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
@@ -45,4 +45,4 @@ class LaunchedSandbox(Unfetchable):
         return ProcessCalls(self.spec.folders, self.launch)
 
     async def _run(self, phase: Phase) -> Finished:
-        return await self.launch(phase, await make_room(self.spec.folders, phase.name))
+        return await self.launch(phase, choose_scratch(self.spec.folders, phase.name))

@@ -7,7 +7,7 @@ only when nothing of the tree is left. Who ended it is told by what happened fir
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -16,8 +16,6 @@ from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd, Sa
 from labrunner.sandbox.launch import ENDS_WITHIN_S, Report, Request, Tree, warden
 from labrunner.sandbox.limits import Enforcement
 
-_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
@@ -25,34 +23,32 @@ class Scratch:
 
     home: Path
     tmp: Path
+    is_there: bool = False
+    """Whether they have been made; else the phase's keeper makes them."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the keeper has to make."""
+        return () if self.is_there else (str(self.home), str(self.tmp))
 
 
-async def make_room(folders: AttemptFolders, name: str) -> Scratch:
-    """Make HOME and TMPDIR that no phase has had before, and the phase's logs.
-
-    In a thread: while others sync, a file system lets whoever makes a name wait.
-    """
-    return await asyncio.to_thread(_make_room, folders, name)
-
-
-def _make_room(folders: AttemptFolders, name: str) -> Scratch:
-    with SandboxFailed.during("scratch", f"making room for the {name} in {folders.root}"):
-        for path in _log_files(folders, name):
-            os.close(os.open(path, _LOG, 0o600))
-        return _make_scratch(folders, name)
-
-
-def _make_scratch(folders: AttemptFolders, name: str) -> Scratch:
+def choose_scratch(folders: AttemptFolders, name: str) -> Scratch:
+    """Choose HOME and TMPDIR that no phase has had before."""
     for number in range(1, 1000):
         prefix = name if number == 1 else f"{name}-{number}"
         scratch = Scratch(home=folders.scratch / f"{prefix}-home", tmp=folders.scratch / f"{prefix}-tmp")
-        try:
-            scratch.home.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
+        if not os.path.lexists(scratch.home):
+            return scratch
+    raise SandboxFailed("scratch", f"choosing scratch folders below {folders.scratch}: too many are there")
+
+
+def make_scratch(folders: AttemptFolders, name: str) -> Scratch:
+    """Choose the folders, and make them here: for several commands, none of which is the first."""
+    scratch = choose_scratch(folders, name)
+    with SandboxFailed.during("scratch", f"making {scratch.home} and {scratch.tmp}"):
+        scratch.home.mkdir(mode=0o700)
         scratch.tmp.mkdir(mode=0o700)
-        return scratch
-    raise SandboxFailed("scratch", f"making scratch folders below {folders.scratch}: too many are there")
+    return replace(scratch, is_there=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +58,8 @@ class Command:
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
+    folders: Sequence[str] = ()
+    """To be made for it."""
     fds: Sequence[int] = ()
     """Given to it as 3, 4, 5, …; they stay the caller's to close."""
 
@@ -110,9 +108,9 @@ class PhaseRunner:
 
     async def run(self, phase: Phase, command: Command) -> Finished:
         """Carry out one phase."""
-        watch = Watch(tree=await self._launch(phase, command))
         folders = self.spec.folders
         watched = (folders.workspace, folders.out, folders.state, folders.logs, folders.scratch)
+        watch = Watch(tree=await self._launch(phase, command, measured=watched))
         guard = DiskGuard(
             folders=watched,
             limit=self.enforcement.disk_bytes,
@@ -126,28 +124,28 @@ class PhaseRunner:
         finally:
             guard.stop()
         if report.trouble:
-            raise SandboxFailed("launch", f"starting the {phase.name}: {report.trouble}")
+            with SandboxFailed.during("launch", f"starting the {phase.name}: {report.trouble}"):
+                raise OSError(report.errno, os.strerror(report.errno))
         if report.left:
             raise SandboxFailed(
                 "barrier_failed", f"{report.left} processes of the {phase.name} can't be ended"
             )
-        over_disk = guard.over if phase.name != "agent" else await guard.check()
+        over_disk = guard.over if phase.name != "agent" else await guard.check(report.disk_bytes)
         end = judge(report, watch.why, oom_killed=oom_kills > 0, over_disk=over_disk)
         return Finished(end=end, report=report)
 
-    async def _launch(self, phase: Phase, command: Command) -> Tree:
+    async def _launch(self, phase: Phase, command: Command, measured: Sequence[Path]) -> Tree:
+        logs = f"{self.spec.folders.logs}/{phase.stream or phase.name}"
         request = Request(
-            argv=command.argv, env=command.env, cwd=command.cwd, rlimits=self.enforcement.rlimits
+            argv=command.argv,
+            env=command.env,
+            cwd=command.cwd,
+            streams=(str(phase.stdin or os.devnull), f"{logs}.stdout", f"{logs}.stderr"),
+            folders=command.folders,
+            measured=[str(folder) for folder in measured] if phase.name == "agent" else (),
+            rlimits=self.enforcement.rlimits,
         )
-        opened: list[int] = []
-        try:
-            open_streams(phase, self.spec.folders, opened)
-            return await warden.launch(request, [*opened, *command.fds], self.enforcement.group)
-        except OSError as error:
-            raise SandboxFailed("logs", f"opening the streams of the {phase.name}: {error}") from error
-        finally:
-            for fd in opened:
-                os.close(fd)
+        return await warden.launch(request, command.fds, self.enforcement.group)
 
 
 async def run_in_order(
@@ -159,17 +157,6 @@ async def run_in_order(
         return AgentRun(setup=prepared, agent=None)
     finished = await run(agent)
     return AgentRun(setup=prepared, agent=finished.end, barrier_s=finished.report.barrier_s)
-
-
-def open_streams(phase: Phase, folders: AttemptFolders, opened: list[int]) -> None:
-    """Open standard input, output and error, in this order. Output of an earlier try stays before ours."""
-    opened.append(os.open(phase.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    for path in _log_files(folders, phase.stream or phase.name):
-        opened.append(os.open(path, _LOG, 0o600))  # noqa: PERF401 - what was opened before a failure is closed
-
-
-def _log_files(folders: AttemptFolders, name: str) -> tuple[str, str]:
-    return f"{folders.logs}/{name}.stdout", f"{folders.logs}/{name}.stderr"
 
 
 def judge(report: Report, why: str | None, *, oom_killed: bool, over_disk: bool) -> PhaseEnd:

@@ -67,7 +67,7 @@ class ProcessSandbox(LaunchedSandbox):
             raise SandboxFailed("network", "the process sandbox can't keep a list of allowed hosts")
         cwd = str(self.spec.folders.workspace)
         env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp), "PWD": cwd}
-        command = Command(argv=phase.argv, env=env, cwd=cwd)
+        command = Command(argv=phase.argv, env=env, cwd=cwd, folders=scratch.missing)
         return await self.runner.run(phase, command)
 
 

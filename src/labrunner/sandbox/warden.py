@@ -12,7 +12,7 @@ runner, warden, keepers (forks of the warden, each carrying out one phase after 
 - Where there are no subreapers (macOS) the command's process group is ended, and no more is promised.
 
 On the wire: one byte with a socket over the warden's standard input makes a keeper, which serves that
-socket. There `r`, a length and a JSON request, with what the command gets as descriptors 0, 1, 2, …, starts
+socket. There `r`, a length and a JSON request, with what the command gets as descriptors 3, 4, 5, …, starts
 a phase; `e` ends it now (and means nothing between phases: it may have crossed the report, which is the
 keeper's one answer per request).
 """

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.experiment.model import Network
-from labrunner.sandbox.disk import DiskGuard, measure
+from labrunner.sandbox.disk import DiskGuard
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ImageFacts
 from labrunner.sandbox.docker.blame import EngineRefused
@@ -30,6 +30,7 @@ from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, Sandbox
 from labrunner.sandbox.limits import MIB
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.settling import settle
+from labrunner.sandbox.usage import measure
 
 GRACE_S: Final = 5.0
 """The watchdog inside has this much longer than its limit before we act from outside."""
