@@ -83,30 +83,38 @@ class VariantTally:
         if cell is None:
             cell = self.cells[row.ids.task_id] = Cell()
         attempts = len(row.attempts)
-        is_retried = attempts > 1
         self.attempts += attempts
-        self.retried += is_retried
         if attempts > self.most_attempts:
             self.most_attempts = attempts
+        if attempts > 1:
+            self.retried += 1
         if row.outcome == "failed":
             cell.errors += 1
-            cell.retried_errors += is_retried
+            cell.retried_errors += attempts > 1
             self.causes[row.cause or Cause.RUNNER] += 1
         else:
-            self._add_grade(cell, row, is_retried=is_retried)
+            self._add_grade(cell, row, is_retried=attempts > 1)
 
     def _add_grade(self, cell: Cell, row: Trial, *, is_retried: bool) -> None:
         has_passed = row.verdict == "pass"
         value = row.primary_metric_value
         if value is None:
             value = 1.0 if has_passed else 0.0
-        # Squared distances are summed as they come: sums of squares lose everything when values are large.
-        distance = value - cell.total / cell.graded if cell.graded else 0.0
-        cell.spread += distance * distance * cell.graded / (cell.graded + 1)
-        cell.graded += 1
-        cell.passed += has_passed
-        cell.total += value
-        _note_example(cell, row.ids.repl_idx, has_passed=has_passed)
+        graded, total = cell.graded, cell.total
+        if graded:
+            # Squared distances are summed as they come: sums of squares lose all when values are large.
+            distance = value - total / graded
+            cell.spread += distance * distance * graded / (graded + 1)
+        cell.graded = graded + 1
+        cell.total = total + value
+        # The lowest replication of each verdict is remembered, in whatever order trials come.
+        repl_idx = row.ids.repl_idx
+        if has_passed:
+            cell.passed += 1
+            if cell.first_passed is None or repl_idx < cell.first_passed:
+                cell.first_passed = repl_idx
+        elif cell.first_failed is None or repl_idx < cell.first_failed:
+            cell.first_failed = repl_idx
         if is_retried:
             cell.retried_graded += 1
             cell.retried_passed += has_passed
@@ -119,20 +127,12 @@ class VariantTally:
             self.lowest = value
         if value > self.highest:
             self.highest = value
-        self.is_binary = self.is_binary and value in {0.0, 1.0}
+        if self.is_binary and value not in {0.0, 1.0}:
+            self.is_binary = False
         if row.ended_by is not None:
             self.ended_by[row.ended_by] += 1
         if row.flags:
             self.flags.update(row.flags)
-
-
-def _note_example(cell: Cell, repl_idx: int, *, has_passed: bool) -> None:
-    """Remember the lowest replication of each verdict, in whatever order trials come."""
-    if has_passed:
-        if cell.first_passed is None or repl_idx < cell.first_passed:
-            cell.first_passed = repl_idx
-    elif cell.first_failed is None or repl_idx < cell.first_failed:
-        cell.first_failed = repl_idx
 
 
 class Tally:
