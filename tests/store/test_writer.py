@@ -16,6 +16,7 @@ from labrunner.store.buffer import Event
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.reading import iter_finished
+from labrunner.store.thread import LAZY_S
 from labrunner.store.verify import verify
 from labrunner.store.writer import RunWriter, open_writer
 from tests.store.sample import committed_bytes, make_rows, make_run, make_status, trial_id_of
@@ -250,11 +251,12 @@ async def test_notes_that_need_not_be_durable_are_stored_soon_and_dropped_with_t
 
 
 async def test_a_lazy_note_reaches_the_buffer_without_anybody_asking(paths: RunPaths) -> None:
-    async with open_writer(paths) as writer:
-        await writer.note_dispatch("a", 3, trial_id_of(3), 1, durable=False)
-        async with asyncio.timeout(10):
-            while not table(paths, "SELECT token FROM attempts"):
+    async with open_writer(paths) as writer, asyncio.timeout(20):
+        for number in range(1, 3):
+            await writer.note_dispatch(f"t{number}", number, trial_id_of(number), 1, durable=False)
+            while len(table(paths, "SELECT token FROM attempts")) < number:
                 await asyncio.sleep(0.01)
+            await asyncio.sleep(3 * LAZY_S)  # with nothing left to do its thread sleeps until it is woken
 
 
 async def test_a_note_for_an_unknown_token_is_refused(paths: RunPaths) -> None:

@@ -1,7 +1,8 @@
 """The thread that owns a run's files: takes requests in groups, carries them out, answers in one go.
 
 Rules: whatever failed, nothing is written after it and everybody who waits is told. Notes come before
-results, results before views. The thread ends when it is told to leave; only then is the lock free.
+results, results before views. A note that nobody waits for wakes the thread only when it would sleep on
+without end. The thread ends when it is told to leave; only then is the lock free.
 """
 
 import asyncio
@@ -9,7 +10,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -67,6 +69,11 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Nudge:
+    """There are notes to be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """The last request."""
 
@@ -87,7 +94,7 @@ class CutOff:
 
 
 Note = AttemptNote | Barrier | GraderStarted | FailedAttempt | CutOff | Event
-Wish = Arrival | Note | Status | Summary | Settle | Leave
+Wish = Arrival | Note | Status | Summary | Settle | Nudge | Leave
 
 
 @dataclass(slots=True)
@@ -115,11 +122,20 @@ class WriterThread(threading.Thread):
         self._paths = paths
         self._loop = loop
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._notes: deque[Request] = deque()
+        self._is_dozing = False
         self._behind_since: float | None = None
 
     def put(self, wish: Wish, answer: asyncio.Future[bool] | None = None) -> None:
         """Hand a wish over, from the loop's thread."""
         self._requests.put(Request(wish, answer))
+
+    def leave_note(self, note: Note) -> None:
+        """Hand a note over that nobody waits for, from any thread."""
+        self._notes.append(Request(note, None))
+        if self._is_dozing or len(self._notes) >= MOST_REQUESTS:
+            self._is_dozing = False
+            self._requests.put(Request(Nudge(), None))
 
     def run(self) -> None:
         """Own the run. Called by `start`."""
@@ -149,25 +165,32 @@ class WriterThread(threading.Thread):
 
     def _take(self) -> list[Request]:
         """What there is, up to a group; waits while there is nothing to do."""
-        group: list[Request] = []
+        asked: list[Request] = []
         slots = 0
         try:
             request = self._requests.get(timeout=self._patience())
             while True:
-                group.append(request)
+                asked.append(request)
                 slots += isinstance(request.wish, Arrival)
-                if slots == GROUP_LIMIT or len(group) == MOST_REQUESTS:
+                if slots == GROUP_LIMIT or len(asked) == MOST_REQUESTS:
                     break
                 request = self._requests.get_nowait()
         except queue.Empty:
             pass
-        return group
+        self._is_dozing = False
+        # Taken last: a note that came before something in the group is in it, too.
+        return [*self._take_notes(), *asked]
+
+    def _take_notes(self) -> Iterator[Request]:
+        for _ in range(len(self._notes)):
+            yield self._notes.popleft()
 
     def _patience(self) -> float | None:
         if self.broken is None and self.committer.has_backlog:
             return 0.0
         if self._behind_since is None:
-            return None
+            self._is_dozing = True
+            return 0.0 if self._notes else None  # whoever left one before saw us awake
         return max(0.0, self._behind_since + LAZY_S - time.monotonic())
 
     def _carry_out(self, group: Sequence[Request], *, is_settling: bool) -> None:

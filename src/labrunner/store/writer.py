@@ -116,7 +116,7 @@ class RunWriter:
     def put_event(self, event: Event) -> None:
         """The same without waiting, from any thread."""
         self._refuse_if_broken()
-        self._thread.put(event)
+        self._thread.leave_note(event)
 
     async def settle(self) -> None:
         """Return when every slot that can be committed is: `finish` does not wait for those behind it."""
@@ -138,7 +138,7 @@ class RunWriter:
             await self._ask(note)
         else:
             self._refuse_if_broken()
-            self._thread.put(note)
+            self._thread.leave_note(note)
 
     async def _ask(self, wish: Wish) -> bool:
         self._refuse_if_broken()
