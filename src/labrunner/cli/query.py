@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TextIO
 import typer
 
 from labrunner.cli.options import Json, LogDir, make_app
+from labrunner.cli.plainwords import PlainCommand
 from labrunner.display.console import make_console
 from labrunner.display.rows import show_rows
 from labrunner.display.safetext import sanitise_line
@@ -38,7 +39,7 @@ HELP = (
 )
 
 
-@app.command(help=HELP)
+@app.command(cls=PlainCommand, help=HELP)
 def query(
     words: _Words,
     format_: _Format = "table",

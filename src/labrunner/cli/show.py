@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from labrunner.cli.commands import DECISION
 from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
@@ -36,7 +37,7 @@ _Trial = Annotated[
 ]
 
 
-@app.command(help="Show a run's summary, or one trial with attempts, phases and logs.")
+@app.command(cls=PlainCommand, help="Show a run's summary, or one trial with attempts, phases and logs.")
 def show(  # noqa: PLR0913 - the signature is the command line
     run: RunName,
     trial: _Trial = None,
