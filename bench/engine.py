@@ -21,11 +21,13 @@ from bench.figures import Bar, Figure
 from bench.idle import IdleExecutor, complete
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import Shape, make_experiment, split_trials
-from labrunner.engine.coordinator import Coordinator, Job, Tallies
+from labrunner.engine.coordinator import Coordinator
 from labrunner.engine.gate import free_gb_at
+from labrunner.engine.job import Job
 from labrunner.engine.publication import Publisher
 from labrunner.engine.run import RunOptions, make_record
 from labrunner.engine.stopping import StopRequest
+from labrunner.engine.tallies import Tallies
 from labrunner.executor.door import Executor
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment

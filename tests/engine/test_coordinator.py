@@ -4,9 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labrunner.engine.coordinator import Coordinator, Job, Tallies
+from labrunner.engine.coordinator import Coordinator
+from labrunner.engine.job import Job
 from labrunner.engine.run import RunOptions, make_record
 from labrunner.engine.stopping import Interrupted, StopRequest
+from labrunner.engine.tallies import Tallies
 from labrunner.executor.door import Leavings
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment

@@ -1,34 +1,23 @@
 """The coordinator: joins schedule, executor, policy and store for one run.
 
-Rules: it is the one that decides; executors only carry out, the store only keeps. A slot is finished when
-the store says that it is durable. Memory grows with what is in flight, never with what is done. Commits
-are the store's and in schedule order; completions arrive in any.
+Rules: it is the one that decides what starts and when the run ends; executors only carry out, the store only
+keeps, and `settlement` says what follows from an attempt's end. Memory grows with what is in flight, never
+with what is done. Commits are the store's and in schedule order; completions arrive in any.
 """
 
 import asyncio
-import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from labrunner.engine.gate import Gate, Pause
+from labrunner.engine.job import Job
 from labrunner.engine.publication import Publisher
-from labrunner.engine.queue import Pending, Work, WorkQueue
-from labrunner.engine.stopping import GaveUp, StopRequest
-from labrunner.executor.door import Executor, Leavings
-from labrunner.experiment.model import Experiment, Keep
-from labrunner.experiment.schedule import Schedule
-from labrunner.policy.breaker import Ruling
-from labrunner.policy.budget import Spending
-from labrunner.policy.retry import Retry, decide_retry
-from labrunner.policy.threshold import is_over
-from labrunner.records.cause import Cause
-from labrunner.records.completion import Cancelled, Completion, Failed, Graded
+from labrunner.engine.queue import Work, WorkQueue
+from labrunner.engine.settlement import Settlement
+from labrunner.engine.stopping import GaveUp
+from labrunner.engine.tallies import Tallies
+from labrunner.executor.door import Executor
 from labrunner.records.ids import make_token, make_trial_id
-from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError
 from labrunner.store.buffer import Event
 from labrunner.store.writer import RunWriter
@@ -36,60 +25,6 @@ from labrunner.trial.assignment import Assignment
 
 UNSETTLED_MARGIN: Final = 512
 """How many trials may wait for their commit beyond those that run."""
-
-
-SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
-"""What goes of an attempt that was not the last: its files stay as evidence."""
-
-
-@dataclass(slots=True)
-class Tallies:
-    """Counts of a run under way, for displays and for the threshold."""
-
-    planned: int
-    running: int = 0
-    passed: int = 0
-    failed: int = 0
-    errors: int = 0
-    retries: int = 0
-    first_error: RunError | None = None
-    pause: str = ""
-    """Why dispatch waits, when it does."""
-    warning: str = ""
-    """What people must hear while the run goes on."""
-
-
-def _none_cut_off(trial_id: str) -> tuple[str, ...]:
-    del trial_id
-    return ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What the coordinator is to carry out."""
-
-    experiment: Experiment
-    schedule: Schedule
-    run_id: str
-    concurrency: int
-    grace_s: float
-    stop: StopRequest
-    on_finished: Callable[[SlotRows], None]
-    """Called after a slot has become durable."""
-    free_gb: Callable[[], float]
-    """How much room the disk has that the run lies on."""
-    is_done: Callable[[int], bool]
-    """Which slots need not be carried out."""
-    histories: Mapping[int, tuple[Completion, ...]] = field(default_factory=dict)
-    """Failed attempts of trials under way, from earlier sittings."""
-    find_cut_offs: Callable[[str], tuple[str, ...]] = field(default=_none_cut_off)
-    """Folders of a trial's attempts that were cut off or that an outage ended."""
-    adopted: tuple[Work, ...] = ()
-    """Attempts of an earlier sitting that are taken up, before anything new starts."""
-    keep_sandbox: bool = False
-    """Whether sandboxes of trials that did not pass are left for a look."""
-    spending: Spending = field(default_factory=Spending)
-    """What attempts of earlier sittings have used; those of this one are added."""
 
 
 class Coordinator:
@@ -100,8 +35,7 @@ class Coordinator:
         self._job = job
         self._executor = executor
         self._writer = writer
-        self.tallies = tallies
-        self._publisher = Publisher(experiment=job.experiment, run_id=job.run_id)
+        self._tallies = tallies
         taken_up = {work.slot.schedule_idx for work in job.adopted}
         self._queue = WorkQueue(
             job.schedule,
@@ -116,6 +50,16 @@ class Coordinator:
         self._collecting: set[str] = set()
         self._unsettled = 0
         self._changed = asyncio.Event()
+        self._settlement = Settlement(
+            job=job,
+            executor=executor,
+            writer=writer,
+            tallies=tallies,
+            publisher=Publisher(experiment=job.experiment, run_id=job.run_id),
+            queue=self._queue,
+            gate=self._gate,
+            changed=self._changed,
+        )
 
     async def run(self) -> None:
         """Carry out everything owed, or stop when asked to; everything finished is durable on return."""
@@ -125,20 +69,20 @@ class Coordinator:
                 self._start(group, work)
             await self._dispatch(group)
             await self._drain()
-            await self._settle_held()
+            await self._settlement.settle_held()
             watcher.cancel()
 
     async def _dispatch(self, group: asyncio.TaskGroup) -> None:
         while not self._job.stop.stopped.is_set():
             now = time.monotonic()
             pause = self._gate.check(now) if self._has_place() and self._queue.has_work(now) else None
-            self.tallies.pause = pause.why if pause else ""
+            self._tallies.pause = pause.why if pause else ""
             if pause is None and self._has_place():
                 work = self._queue.take(now)
                 if work is not None:
                     self._start(group, work)
                     continue
-                if self._is_idle() and not await self._settle_held():
+                if self._is_idle() and not await self._settlement.settle_held():
                     return
             self._give_up_on_outage(now)
             self._give_up_on_budget(now)
@@ -190,7 +134,7 @@ class Coordinator:
         task = group.create_task(self._settle(work, assignment))
         self._tasks[assignment.token] = task
         self._in_flight.add(task)
-        self.tallies.running = len(self._in_flight)
+        self._tallies.running = len(self._in_flight)
         task.add_done_callback(self._on_settled)
 
     def _on_settled(self, task: asyncio.Task[None]) -> None:
@@ -200,7 +144,7 @@ class Coordinator:
     def _landed(self, task: asyncio.Task[None]) -> None:
         """An attempt's sandbox is gone: its place is free, and from here on it is not to be cancelled."""
         self._in_flight.discard(task)
-        self.tallies.running = len(self._in_flight)
+        self._tallies.running = len(self._in_flight)
         self._changed.set()
 
     async def _settle(self, work: Work, assignment: Assignment) -> None:
@@ -215,7 +159,7 @@ class Coordinator:
             self._outliving.discard(assignment.token)
             self._collecting.discard(assignment.token)
             self._landed(self._tasks.pop(assignment.token))
-        await self._follow(work, assignment, completion)
+        await self._settlement.follow(work, assignment, completion)
 
     async def _note_dispatch(self, assignment: Assignment) -> None:
         await self._writer.note_dispatch(
@@ -225,120 +169,6 @@ class Coordinator:
             assignment.attempt,
             durable=assignment.token in self._outliving,
         )
-
-    async def _follow(self, work: Work, assignment: Assignment, completion: Completion) -> None:
-        if isinstance(completion.end, Cancelled):
-            return
-        self._gate.spending.add(completion.timing.usage, is_graded=isinstance(completion.end, Graded))
-        self.tallies.warning = self._gate.warn(self.tallies.planned)
-        match completion.end:
-            case Failed() as failure:
-                pending = Pending(work=work, assignment=assignment, completion=completion, failure=failure)
-                await self._rule(self._hear_of(pending))
-            case _:
-                await self._rule(self._gate.breaker.on_grade())
-                await self._publish(assignment, (*work.history, completion))
-
-    def _hear_of(self, pending: Pending) -> Ruling[Pending]:
-        """Ask the breaker, unless this very error ends the run: then there is nothing to wait for."""
-        policy = self._job.experiment.policy
-        ends_run = policy.fail_on_error is True and not policy.continue_on_fail
-        if ends_run and self._retry_after(pending) is None:
-            return Ruling(decide=[pending])
-        return self._gate.breaker.on_failure(pending.failure.cause, pending, time.monotonic())
-
-    async def _settle_held(self) -> bool:
-        """Nothing more will come: decide what the breaker holds back. Whether there was anything."""
-        ruling = self._gate.breaker.let_go()
-        await self._rule(ruling)
-        return bool(ruling.decide)
-
-    async def _rule(self, ruling: Ruling[Pending]) -> None:
-        for pending in ruling.owe:
-            afresh = Work(slot=pending.work.slot, history=pending.work.history)
-            self._queue.put_back(afresh, ready_at=time.monotonic())
-            await self._executor.release(pending.assignment, SANDBOX_ONLY)
-        for pending in ruling.decide:
-            await self._decide(pending)
-        self._changed.set()
-
-    async def _decide(self, pending: Pending) -> None:
-        """Retry a failed attempt's trial, or make its failure final."""
-        attempts = (*pending.work.history, pending.completion)
-        retry = self._retry_after(pending)
-        if retry is not None:
-            self.tallies.retries += 1
-            await self._writer.note_failed(pending.assignment.token, msgspec.json.encode(pending.completion))
-            await self._executor.release(pending.assignment, SANDBOX_ONLY)
-            again = Work(slot=pending.work.slot, history=attempts)
-            self._queue.put_back(again, ready_at=time.monotonic() + retry.wait_s)
-            return
-        self._count_error(pending.assignment, pending.failure)
-        await self._publish(pending.assignment, attempts)
-
-    def _retry_after(self, pending: Pending) -> Retry | None:
-        return decide_retry(
-            pending.failure.cause,
-            attempt=len(pending.work.history) + 1,
-            retry_on_error=self._job.experiment.policy.retry_on_error,
-            jitter=random.random(),
-        )
-
-    async def _publish(self, assignment: Assignment, attempts: tuple[Completion, ...]) -> None:
-        cut_offs = self._job.find_cut_offs(assignment.trial_id)
-        rows = self._publisher.rows(assignment, attempts, cut_offs)
-        try:
-            is_taken = await self._writer.finish(rows, token=assignment.token)
-        except ValueError as error:
-            # A row that its own schema refuses is a bug of ours: one trial's result, not the run's end.
-            await self._publish_bug(assignment, attempts, error)
-            return
-        if is_taken:
-            self._count_finished(rows)
-            await self._release(assignment, rows)
-
-    async def _publish_bug(
-        self, assignment: Assignment, attempts: tuple[Completion, ...], error: ValueError
-    ) -> None:
-        failure = Failed(cause=Cause.RUNNER, reason="row_refused", message=str(error)[:2000])
-        last = msgspec.structs.replace(attempts[-1], end=failure, files=())
-        timing = msgspec.structs.replace(last.timing, message=failure.message)
-        rows = self._publisher.rows(
-            assignment, (*attempts[:-1], msgspec.structs.replace(last, timing=timing))
-        )
-        self._count_error(assignment, failure)
-        if await self._writer.finish(rows, token=assignment.token):
-            self._count_finished(rows)
-
-    def _count_error(self, assignment: Assignment, failure: Failed) -> None:
-        self.tallies.errors += 1
-        error = RunError(message=failure.message, cause=failure.cause, trial_id=assignment.trial_id)
-        if self.tallies.first_error is None:
-            self.tallies.first_error = error
-        policy = self._job.experiment.policy
-        if not policy.continue_on_fail and self.is_over_threshold():
-            self._job.stop.ask(GaveUp(error=error))
-
-    def is_over_threshold(self) -> bool:
-        """Whether more trials have errors than `fail_on_error` tolerates."""
-        threshold = self._job.experiment.policy.fail_on_error
-        return is_over(threshold, errors=self.tallies.errors, planned=self.tallies.planned)
-
-    def _count_finished(self, rows: SlotRows) -> None:
-        if rows.trial.verdict == "pass":
-            self.tallies.passed += 1
-        elif rows.trial.verdict == "fail":
-            self.tallies.failed += 1
-        self._job.on_finished(rows)
-
-    async def _release(self, assignment: Assignment, rows: SlotRows) -> None:
-        keep, is_good = self._job.experiment.policy.keep, rows.trial.verdict == "pass"
-        drop = Leavings(
-            workspace=_drops(keep.workspace, is_good),
-            logs=_drops(keep.logs, is_good),
-            sandbox=is_good or not self._job.keep_sandbox,
-        )
-        await self._executor.release(assignment, drop)
 
     def _assign(self, work: Work) -> Assignment:
         experiment, slot = self._job.experiment, work.slot
@@ -389,7 +219,3 @@ class Coordinator:
         self._writer.put_event(
             Event(trial_id=assignment.trial_id, attempt=assignment.attempt, seq=seq, json=line)
         )
-
-
-def _drops(keep: Keep, is_good: bool) -> bool:
-    return keep == "never" or (keep == "failed" and is_good)

@@ -10,12 +10,14 @@ from typing import Final
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
 from labrunner.engine.adoption import take_up
-from labrunner.engine.coordinator import Coordinator, Job, Tallies
+from labrunner.engine.coordinator import Coordinator
 from labrunner.engine.gate import free_gb_at
+from labrunner.engine.job import Job
 from labrunner.engine.plan import Plan
 from labrunner.engine.results import summarise_run
 from labrunner.engine.resumption import Resumption
 from labrunner.engine.stopping import GaveUp, Interrupted, StopRequest
+from labrunner.engine.tallies import Tallies
 from labrunner.errors import ExitCode, LabError
 from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
@@ -137,8 +139,7 @@ class Session:
             await self._plan.carry_over.carry(self._writer, self._note_carried)
 
     def _note_carried(self, rows: SlotRows) -> None:
-        self._tallies.passed += rows.trial.verdict == "pass"
-        self._tallies.failed += rows.trial.verdict == "fail"
+        self._tallies.count_verdict(rows.trial.verdict)
         self._note_finished(rows)
 
     @property
@@ -148,7 +149,7 @@ class Session:
 
     def is_over_threshold(self) -> bool:
         """Whether more trials have errors than `fail_on_error` tolerates."""
-        return self._coordinator.is_over_threshold()
+        return self._tallies.is_over_threshold(self._plan.experiment.policy)
 
     def _note_finished(self, rows: SlotRows) -> None:
         self._tally.add(rows.trial)
@@ -160,8 +161,7 @@ class Session:
         with survey(self._paths) as seen:
             for row in seen.trials():
                 self._tally.add(row)
-                self._tallies.passed += row.verdict == "pass"
-                self._tallies.failed += row.verdict == "fail"
+                self._tallies.count_verdict(row.verdict)
                 self._tallies.errors += row.outcome == "failed"
 
     async def _report(self) -> None:
@@ -209,7 +209,7 @@ class Session:
                 return "error", error, ExitCode.INTERRUPTED if is_interrupted else ExitCode.RUN_FAILED
             case Interrupted(signal_name=name) if not is_complete:
                 return "cancelled", RunError(message=f"stopped by {name}"), ExitCode.INTERRUPTED
-            case _ if self._coordinator.is_over_threshold():
+            case _ if self.is_over_threshold():
                 return "error", self._tallies.first_error, ExitCode.RUN_FAILED
             case _:
                 return "success", None, ExitCode.SUCCESS
