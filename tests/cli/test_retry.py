@@ -84,6 +84,7 @@ def test_what_changed_is_run_again_with_the_reason(tmp_path: Path) -> None:
     assert "3 trials taken over, 7 to run" in more.err
     assert "0 trials taken over, 5 to run" in changed.err
     assert "the variant changed" in changed.err
+    assert "since then: agent.dir changed for variants: baseline" in changed.err
 
 
 def test_a_retry_of_a_success_takes_everything_over(tmp_path: Path) -> None:

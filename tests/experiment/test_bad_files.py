@@ -51,6 +51,18 @@ BROKEN: dict[str, tuple[str, str]] = {
         "metadata: &a\n  x: *a\n",
         "experiment.yaml:1: an alias that holds itself, or far too many of them: write it out",
     ),
+    "thousands of lists in each other": (
+        f"name: x\nmetadata: {'[' * 50_000}\n",
+        "experiment.yaml:2: is nested more than 100 levels deep; write it flatter",
+    ),
+    "thousands of lists in each other, by indentation": (
+        f"metadata:\n  {'- ' * 50_000}x\n",
+        "experiment.yaml:2: is nested more than 100 levels deep; write it flatter",
+    ),
+    "hundreds of lists in each other, by aliases": (
+        "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
+        "experiment.yaml:1: is nested more than 100 levels deep; write it flatter",
+    ),
     "a field's name that is no text": (
         "true: 1\n",
         "experiment.yaml:1: a field's name must be text; quote it",

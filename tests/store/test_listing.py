@@ -1,4 +1,5 @@
 import asyncio
+import shlex
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from labrunner.errors import InputError
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import find_run, list_runs
+from labrunner.store.listing import address, find_run, list_runs
 from labrunner.store.writer import open_writer
 from tests.store.sample import make_lines, make_record, make_status
 
@@ -108,3 +109,8 @@ def test_no_run_at_all_is_said_plainly(tmp_path: Path) -> None:
         find_run(tmp_path, "last")
     with pytest.raises(InputError, match=r"without a run\.json"):
         find_run(tmp_path, str(tmp_path))
+
+
+def test_a_command_that_we_suggest_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "my runs; $HOME" / "night")
+    assert shlex.split(f"lab show {address(paths)}") == ["lab", "show", str(paths.root)]

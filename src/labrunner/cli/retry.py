@@ -51,6 +51,7 @@ def tell_plan(planned: Retry) -> None:
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")
+    lines += [f"  since then: {sentence}" for sentence in planned.changed]
     sys.stderr.write("\n".join(lines) + "\n")
 
 

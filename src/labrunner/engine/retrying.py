@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from labrunner.engine.lookup import read_experiment
 from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.engine.run import (
@@ -22,6 +23,7 @@ from labrunner.engine.run import (
 from labrunner.engine.session import RunEnd, Watch
 from labrunner.errors import RunLocked
 from labrunner.experiment import codec
+from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.experiment.schedule import Schedule
@@ -42,6 +44,8 @@ class Retry:
     lineage_id: str
     retry_of: tuple[str, ...]
     reuse: ReusePlan
+    changed: tuple[str, ...] = ()
+    """What of the measured question is not as in the run that is retried, in sentences."""
 
 
 def read_again(
@@ -79,7 +83,12 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
         lineage_id=record.lineage_id,
         retry_of=tuple(str(run.root.resolve()) for run in chain),
         reuse=plan_reuse(experiment, open_sources(chain)),
+        changed=_changes_since(record, paths, experiment),
     )
+
+
+def _changes_since(record: RunRecord, paths: RunPaths, now: Experiment) -> tuple[str, ...]:
+    return () if record.digests.experiment == now.digest else changes(read_experiment(paths), now)
 
 
 def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:

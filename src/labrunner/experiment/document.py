@@ -17,6 +17,8 @@ from labrunner.errors import InputError
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 _MAX_REPEATS: Final = 100_000
+_DEEPEST: Final = 100
+_TOO_DEEP: Final = f"is nested more than {_DEEPEST} levels deep; write it flatter"
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -109,6 +111,7 @@ def _read_text(path: Path) -> str:
 
 def _compose(text: str, file: str) -> yaml.Node | None:
     try:
+        _check_depth(text, file)
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
         return node
     except yaml.MarkedYAMLError as error:
@@ -117,8 +120,22 @@ def _compose(text: str, file: str) -> yaml.Node | None:
         raise InputError(f"{file}{line}", f"is not valid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise InputError(file, f"is not valid YAML: {str(error).splitlines()[0]}") from error
-    except RecursionError as error:
-        raise InputError(file, "is nested too deeply to be read") from error
+
+
+def _check_depth(text: str, file: str) -> None:
+    """Refuse what is nested too deeply: the C parser would end the process when its stack does."""
+    longest = max(map(len, text.splitlines()), default=0)
+    if text.count("[") + text.count("{") + longest <= _DEEPEST:  # a level takes a bracket or a column
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1
+            raise InputError(
+                f"{file}:{line}", f"is nested more than {_DEEPEST} levels deep; write it flatter"
+            )
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # the C one is not always built
@@ -143,6 +160,7 @@ class _Builder:
         self.places: dict[FieldPath, Place] = {(): root}
         self._root = root
         self._open: set[int] = set()
+        """The nodes around the one that is being built."""
         self._seen: set[int] = set()
         self._repeats = 0
 
@@ -150,6 +168,8 @@ class _Builder:
         self._repeats += id(node) in self._seen
         if id(node) in self._open or self._repeats > _MAX_REPEATS:
             raise self._wrong(node, "an alias that holds itself, or far too many of them: write it out")
+        if len(self._open) > _DEEPEST:  # aliases can nest what the file does not
+            raise self._wrong(node, _TOO_DEEP)
         self._open.add(id(node))
         self._seen.add(id(node))
         try:

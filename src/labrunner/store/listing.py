@@ -4,6 +4,7 @@ Rule: one run that can't be read is listed as unreadable, with why; it never bre
 """
 
 import os
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,7 +85,7 @@ def find_run(runs_dir: Path, text: str) -> RunPaths:
 
 def address(paths: RunPaths) -> str:
     """What to write for RUN, so that a command that we suggest finds this run from here."""
-    return paths.root.name if paths.root.parent == DEFAULT_RUNS else str(paths.root)
+    return shlex.quote(paths.root.name if paths.root.parent == DEFAULT_RUNS else str(paths.root))
 
 
 def _folders(runs_dir: Path) -> list[os.DirEntry[str]]:
