@@ -74,7 +74,7 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
             planned = plan_reuse_of(experiment, find_readable(Path(reuse)))
             end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         logs.append(_log(known, experiment, end))
-        if end.exit_code is ExitCode.INTERRUPTED:
+        if end.is_interrupted:
             break
     return logs
 
@@ -105,7 +105,7 @@ async def eval_retry_async(
         )
         end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         found.append(_log(known, planned.experiment, end))
-        if end.exit_code is ExitCode.INTERRUPTED:
+        if end.is_interrupted:
             break
     return found
 

@@ -64,6 +64,7 @@ def write_experiment(
     agent: str = AGENT,
     grader: str = GRADER,
     extra: str = "",
+    name: str = "shout",
 ) -> Path:
     """Write a small experiment: agents that shout, and a grader that knows one answer that is not so."""
     (folder / "agent").mkdir(parents=True)
@@ -73,7 +74,7 @@ def write_experiment(
     rows = [{"id": f"t{n}", "input": f"word {n}", "target": f"WORD {n if n else 99}"} for n in range(tasks)]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "experiment.yaml").write_text(
-        "schema: 1\nname: shout\ntasks: tasks.jsonl\n"
+        f"schema: 1\nname: {name}\ntasks: tasks.jsonl\n"
         "agent: {command: [$python, $agent_dir/agent.py], dir: agent, timeout_s: 60}\n"
         "grader: {command: [$python, -I, $grader_dir/grade.py], dir: grader, timeout_s: 60}\n"
         f"sandbox: {{kind: {sandbox}}}\n"

@@ -213,6 +213,34 @@ def test_a_signal_ends_the_experiments_that_would_follow_too(tmp_path: Path) -> 
     assert len(list(tmp_path.glob(".lab/runs/*"))) == 1
 
 
+@pytest.mark.parametrize("command", ["run", "set"])
+def test_a_signal_ends_what_would_follow_also_when_trials_in_flight_complete_their_run(
+    tmp_path: Path, command: str
+) -> None:
+    waits = 'import os, pathlib, time\nwhile not pathlib.Path(os.environ["GO"]).exists(): time.sleep(0.01)\n'
+    for name in ("one", "two"):
+        write_experiment(tmp_path / name, agent=waits + AGENT_SHOUTS, tasks=1, name=name)
+    process = subprocess.Popen(
+        [LAB, command, "one/experiment.yaml", "two/experiment.yaml", "--env", f"GO={tmp_path / 'go'}"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/*/trials/*/1/workspace"))))
+
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: "stopping" in process.stderr.readline())
+    (tmp_path / "go").touch()
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    (run,) = lab("log", "list", "--json", cwd=tmp_path).json()
+    assert (run["name"], run["state"]) == ("one", "success")
+
+
 def test_a_terminal_that_closes_ends_the_run_in_order(tmp_path: Path) -> None:
     write_experiment(tmp_path, agent="import time; time.sleep(600)")
     pid, screen = pty.fork()

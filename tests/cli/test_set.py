@@ -30,9 +30,7 @@ def test_a_live_run_is_stopped_from_another_terminal(tmp_path: Path) -> None:
 
 def test_a_set_runs_until_all_succeeded_and_does_nothing_when_called_again(tmp_path: Path) -> None:
     for name, agent in (("good", AGENT_SHOUTS), ("flaky", FLAKY_ONCE)):
-        folder = write_experiment(tmp_path / name, agent=agent)
-        text = (folder / "experiment.yaml").read_text().replace("name: shout", f"name: {name}")
-        (folder / "experiment.yaml").write_text(text)
+        write_experiment(tmp_path / name, agent=agent, name=name)
     (tmp_path / "marks").mkdir()
     words = (
         "set",

@@ -18,7 +18,7 @@ from labrunner.cli.options import (
     parse_threshold,
     secrets_from,
 )
-from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
+from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
 from labrunner.engine.run import RunOptions
 from labrunner.errors import ExitCode, InputError, LabError
@@ -88,21 +88,21 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
         typer.echo(f"nothing to continue in {log_dir}")
     act = partial(_continue_one, asked=asked, env_file=env_file, grace=grace, as_json=as_json)
     acts = [partial(act, paths) for paths in chosen]
-    raise typer.Exit(in_turn(partial(_tolerate, each) for each in acts) if every else in_turn(acts[:1]))
+    raise typer.Exit(in_turn([partial(_tolerate, each) for each in acts]) if every else in_turn(acts[:1]))
 
 
-def _tolerate(act: Callable[[], int]) -> int:
+def _tolerate(act: Callable[[], Turn]) -> Turn:
     """Go on with one of many: if it is refused, the others are not kept waiting."""
     try:
         return act()
     except LabError as error:
         typer.echo(f"lab continue: {error.describe()}", err=True)
-        return int(error.exit_code)
+        return Turn(error.exit_code)
 
 
 def _continue_one(
     paths: RunPaths, asked: PolicyChanges, env_file: Path | None, grace: float | None, *, as_json: bool
-) -> int:
+) -> Turn:
     remembered, known = read_run(paths).env_file, PythonTasks()
     file = env_file or (Path(remembered) if remembered else None)
     options = RunOptions(
@@ -116,6 +116,6 @@ def _continue_one(
     end = asyncio.run(continue_run(paths, options, asked, watch))
     if end is None:
         typer.echo(f"{paths.root.name}: nothing to do, it succeeded")
-        return int(ExitCode.SUCCESS)
+        return Turn(ExitCode.SUCCESS)
     tell_end(end, as_json=as_json)
-    return int(end.exit_code)
+    return Turn(end.exit_code, end.is_interrupted)

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
+from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.quantities import format_count
 from labrunner.engine.draining import drain
@@ -27,20 +27,20 @@ def retry(call: Call) -> int:
     for paths in runs:
         asyncio.run(drain(paths, call.options()))
     plans = [(paths, plan_retry(paths, call.overrides, call.python.reread)) for paths in runs]
-    return in_turn(partial(_retry_one, paths, planned, call) for paths, planned in plans)
+    return in_turn([partial(_retry_one, paths, planned, call) for paths, planned in plans])
 
 
-def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> int:
+def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> Turn:
     if call.dry_run:
         tell_plan(planned)
-        return int(ExitCode.SUCCESS)
+        return Turn(ExitCode.SUCCESS)
     kept = msgspec.convert(read_run(paths).overrides, Overrides)
     options = replace(
         call.options(tell_checks), overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides))
     )
     end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
     tell_end(end, as_json=call.as_json)
-    return int(end.exit_code)
+    return Turn(end.exit_code, end.is_interrupted)
 
 
 def tell_plan(planned: Retry) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from labrunner.analysis.requirements import Requirements, refuse_unknown
 from labrunner.cli.commands import COMMANDS
-from labrunner.cli.sitting import in_turn, tell_checks, tell_end, watch
+from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd
@@ -27,10 +27,10 @@ def run(call: Call) -> int:
         from labrunner.cli.plan import plan
 
         return plan(call)
-    return in_turn(partial(_run_one, experiment, call) for experiment in call.experiments())
+    return in_turn([partial(_run_one, experiment, call) for experiment in call.experiments()])
 
 
-def _run_one(experiment: Experiment, call: Call) -> int:
+def _run_one(experiment: Experiment, call: Call) -> Turn:
     _warn_of_first_error(experiment)
     requirements = call.requirements()
     refuse_unknown(requirements, [variant.id for variant in experiment.variants])
@@ -40,9 +40,9 @@ def _run_one(experiment: Experiment, call: Call) -> int:
     else:
         end = asyncio.run(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
-    if end.exit_code is not ExitCode.SUCCESS or not requirements:
-        return int(end.exit_code)
-    return _check(end, requirements)
+    is_checked = requirements and end.exit_code is ExitCode.SUCCESS
+    code = _check(end, requirements) if is_checked else int(end.exit_code)
+    return Turn(code, end.is_interrupted)
 
 
 def _check(end: RunEnd, requirements: Requirements) -> int:

@@ -3,8 +3,9 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from labrunner.cli.commands import DECISION
 from labrunner.display.checks import show_warnings
@@ -20,14 +21,23 @@ from labrunner.store.listing import address
 from labrunner.store.opening import OpeningReport
 
 
-def in_turn(acts: Iterable[Callable[[], int]]) -> int:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How one of several things went."""
+
+    code: int
+    is_interrupted: bool = False
+    """Whether somebody asked to stop: then nothing is to follow it, though it may be complete."""
+
+
+def in_turn(acts: Sequence[Callable[[], Turn]]) -> int:
     """Do one thing after the other; the first exit code that is not a success counts. A signal ends all."""
     first = int(ExitCode.SUCCESS)
-    for act in acts:
-        code = act()
-        if code == ExitCode.INTERRUPTED:
-            return code
-        first = first or code
+    for left, act in zip(reversed(range(len(acts))), acts, strict=True):
+        turn = act()
+        if turn.code == ExitCode.INTERRUPTED or (turn.is_interrupted and left):
+            return int(ExitCode.INTERRUPTED)
+        first = first or turn.code
     return first
 
 

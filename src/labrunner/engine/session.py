@@ -61,6 +61,8 @@ class RunEnd:
     """Attempts of earlier sittings that were taken up."""
     is_used_up: bool = False
     """Whether the budget lets nothing more start: trying again would only spend it again."""
+    is_interrupted: bool = False
+    """Whether somebody asked to stop: then nothing is to follow this run, though it may be complete."""
 
 
 Watch = Callable[[Live], Awaitable[None]]
@@ -195,6 +197,7 @@ class Session:
             exit_code=exit_code,
             adopted=len(self._resumption.adoptions),
             is_used_up=bool(find_used_up(self._plan.experiment.policy.budget, self._spending)),
+            is_interrupted=self.stop.is_interrupted,
         )
 
     def _verdict(self) -> tuple[RunStatus, RunError | None, ExitCode]:

@@ -88,11 +88,11 @@ async def run_set(
         if not owed:
             break
         if attempt > 1 and await _is_stopped_within(_wait_s(attempt, set_options), set_options):
-            return replace(_conclude(members, ends), exit_code=ExitCode.INTERRUPTED)
+            return _conclude_early(members, ends)
         for number in owed:
             ends[number] = await _run_member(members[number], options, watch, on_plan)
-            if ends[number].exit_code is ExitCode.INTERRUPTED:
-                return _conclude(members, ends)
+            if ends[number].is_interrupted:
+                return _conclude_early(members, ends)
             members[number] = replace(members[number], newest=ends[number].paths)
     return _conclude(members, ends)
 
@@ -152,6 +152,13 @@ def _is_owed(member: Member, end: RunEnd | None) -> bool:
 def _wait_s(attempt: int, options: SetOptions) -> float:
     full = min(options.longest_wait_s, options.wait_s * 2.0 ** (attempt - 2))
     return full * (0.5 + 0.5 * random.random())
+
+
+def _conclude_early(members: Sequence[Member], ends: dict[int, RunEnd]) -> SetEnd:
+    """Somebody asked to stop: that is how the set ends, unless nothing is left to do."""
+    end = _conclude(members, ends)
+    is_owed = any(_is_owed(member, ends.get(number)) for number, member in enumerate(members))
+    return replace(end, exit_code=ExitCode.INTERRUPTED) if is_owed else end
 
 
 def _conclude(members: Sequence[Member], ends: dict[int, RunEnd]) -> SetEnd:

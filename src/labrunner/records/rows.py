@@ -120,29 +120,15 @@ class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     timing: TimingRow
 
 
-def blank(ids: Ids) -> Ids:
-    """Take the run out of an identity, so that digests compare across runs."""
-    return msgspec.structs.replace(ids, run_id=BLANK_RUN_ID)
-
-
 def slot_commit_id(experiment_digest: str, trial_id: str, attempt: int) -> str:
     """Name one slot's publication: the same in every run of the experiment."""
     return canonical.digest((experiment_digest, trial_id, attempt))[7:39]
 
 
-def rows_digest(predictions: tuple[PredictionRow, ...], scores: tuple[ScoreRow, ...], trial: TrialRow) -> str:
-    """Digest of a slot's rows with the run's id blanked. Timings are not in it."""
-    ids = blank(trial.ids)
-    lines = [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in predictions]
-    lines += [canonical.encode_line(msgspec.structs.replace(row, ids=ids)) for row in scores]
-    lines.append(canonical.encode_line(msgspec.structs.replace(trial, ids=ids)))
-    return canonical.digest_bytes(*lines)
-
-
 def lines_digest(lines: Iterable[bytes], run_id: str) -> str:
-    """The same digest from the lines as they lie in the files: predictions, scores, trial.
+    """Digest of a slot's rows with the run's id blanked, from their lines: predictions, scores, trial.
 
-    Raises ValueError for a line that is no row of the run, or not in canonical form.
+    The same in every run that has these results: timings are not in it. Raises ValueError for a line that is no row of the run, or not in canonical form.
     """
     return canonical.digest_bytes(*(_blank_line(line, run_id) for line in lines))
 
