@@ -1,10 +1,12 @@
+import hashlib
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from labrunner.records import canonical
-from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, rows_digest
+from labrunner.records.rows import MAX_ROW_BYTES, SlotRows
 from labrunner.store.slot import decode_payload, encode_payload, encode_slot
 from tests.store.sample import make_rows
 
@@ -29,9 +31,16 @@ def test_payload_is_the_json_of_the_rows(idx: int) -> None:
     assert msgspec.json.decode(payload, type=SlotRows) == make_rows(idx)
 
 
-def test_digest_is_that_of_the_typed_rows() -> None:
-    rows = make_rows(1)
-    assert encode_slot("run-1", rows).digest == rows_digest(rows.predictions, rows.scores, rows.trial)
+@pytest.mark.parametrize("idx", range(4))
+def test_digest_is_that_of_all_rows_but_the_timing_with_the_run_blanked(idx: int) -> None:
+    rows = make_rows(idx)
+    hashed = hashlib.sha256()
+    for row in (*rows.predictions, *rows.scores, rows.trial):
+        plain = msgspec.to_builtins(row)
+        plain["ids"]["run_id"] = ""
+        line = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        hashed.update(f"{line}\n".encode())
+    assert encode_slot("run-1", rows).digest == f"sha256:{hashed.hexdigest()}"
 
 
 @pytest.mark.parametrize(

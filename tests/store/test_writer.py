@@ -269,8 +269,8 @@ async def test_a_note_for_an_unknown_token_is_refused(paths: RunPaths) -> None:
 async def test_events_are_kept_until_their_slot_is_finished(paths: RunPaths) -> None:
     async with open_writer(paths) as writer:
         for seq in range(3):
-            event = Event(trial_id=trial_id_of(1), attempt=1, seq=seq, json=b"{}")
-            await writer.note_event(event, durable=seq == 2)
+            writer.put_event(Event(trial_id=trial_id_of(1), attempt=1, seq=seq, json=b"{}"))
+        await writer.settle()
         assert table(paths, "SELECT seq FROM events") == [(0,), (1,), (2,)]
         await finish(writer, 1)
         await writer.settle()

@@ -69,8 +69,3 @@ def _variant(figure: Figures) -> VariantSummary:
 def read_report(summary: SummaryRecord) -> Report:
     """Read everything that was computed back from a summary."""
     return from_ext(summary.ext, tuple(variant.variant_id for variant in summary.variants))
-
-
-def read_figures(summary: SummaryRecord) -> tuple[Figures, ...]:
-    """Read every variant's figures back from a summary, in its order."""
-    return read_report(summary).figures

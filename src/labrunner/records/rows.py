@@ -108,7 +108,7 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A final slot, ready to be buffered or committed: complete rows, and their digest."""
+    """A final slot, ready to be buffered or committed: complete rows."""
 
     schedule_idx: Index
     trial_id: str
@@ -128,7 +128,8 @@ def slot_commit_id(experiment_digest: str, trial_id: str, attempt: int) -> str:
 def lines_digest(lines: Iterable[bytes], run_id: str) -> str:
     """Digest of a slot's rows with the run's id blanked, from their lines: predictions, scores, trial.
 
-    The same in every run that has these results: timings are not in it. Raises ValueError for a line that is no row of the run, or not in canonical form.
+    The same in every run with these results: timings are not in it. Raises ValueError for a line that is
+    no row of the run, or not in canonical form.
     """
     return canonical.digest_bytes(*(_blank_line(line, run_id) for line in lines))
 

@@ -109,12 +109,8 @@ class RunWriter:
         """Forget an attempt that a crash ended; its slot is owed."""
         await self._note(CutOff(token), durable=False)
 
-    async def note_event(self, event: Event, *, durable: bool = False) -> None:
-        """Keep a transcript's event until its slot is finished."""
-        await self._note(event, durable=durable)
-
     def put_event(self, event: Event) -> None:
-        """The same without waiting, from any thread."""
+        """Keep a transcript's event until its slot is finished; without waiting, from any thread."""
         self._refuse_if_broken()
         self._thread.leave_note(event)
 
