@@ -1,7 +1,7 @@
 import pytest
 
 from labrunner.display.chart import ASCII, UNICODE, Dot, DotChart, draw, fit_scale
-from labrunner.display.console import to_text
+from tests.display.printing import to_text
 
 DOTS = [Dot(label="short", value=0.5, low=0.25, high=0.75), Dot(label="a longer name", value=1.0)]
 

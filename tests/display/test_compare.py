@@ -1,9 +1,9 @@
 from labrunner.analysis.comparison import compare_all
 from labrunner.analysis.power import estimate_pilots, make_grid
 from labrunner.display.compare import show_comparisons
-from labrunner.display.console import to_text
 from labrunner.display.power import show_power
 from tests.analysis.arms import ERROR, make_arm
+from tests.display.printing import to_text
 
 RIGHT: list[float | None] = [1.0]
 WRONG: list[float | None] = [0.0]

@@ -1,7 +1,7 @@
 import json
 
-from labrunner.display.console import to_text
 from labrunner.display.conversation import LONGEST, SHOWN, show_conversation
+from tests.display.printing import to_text
 
 
 def told(*events: dict[str, object]) -> list[str]:

@@ -1,6 +1,7 @@
-from labrunner.display.console import indent, make_table, name_once, to_text
+from labrunner.display.console import indent, make_table, name_once
 from labrunner.display.folding import fold
 from labrunner.display.rows import show_rows
+from tests.display.printing import to_text
 
 COLUMNS = ("variant", "planned", "mean", "95% interval")
 ROWS = [("treatment-with-memory", "1,200", "0.542", "0.406 to 0.678"), ("base", "7", "-", "undefined")]

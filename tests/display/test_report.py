@@ -7,7 +7,6 @@ import pytest
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.summary import summarise
 from labrunner.analysis.tally import Tally
-from labrunner.display.console import to_text
 from labrunner.display.quantities import format_duration
 from labrunner.display.report import NEAR_THE_EDGE
 from labrunner.display.show import show_summary
@@ -16,6 +15,7 @@ from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.summary import SummaryRecord
 from tests.analysis.trial_rows import failed, graded
+from tests.display.printing import to_text
 
 _CLOCK = re.compile(r"\d+:\d\d(?::\d\d)?")
 

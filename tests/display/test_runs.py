@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from labrunner.display.console import to_text
 from labrunner.display.runs import show_runs
 from labrunner.records.run import Counts
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing
+from tests.display.printing import to_text
 
 RUN_ID = "2026-05-29T12-38-43_math_Gprr29Mv"
 COUNTS = Counts(planned=72, committed=30, buffered=4, running=2, passed=20, failed=13, errors=1)

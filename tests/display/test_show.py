@@ -3,7 +3,6 @@ import pytest
 
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
-from labrunner.display.console import to_text
 from labrunner.display.report import format_figure
 from labrunner.display.show import show_run, state_line
 from labrunner.records.cause import Cause
@@ -11,6 +10,7 @@ from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.run import Counts, RunError, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from tests.analysis.trial_rows import failed, graded
+from tests.display.printing import to_text
 
 
 def make_summary(

@@ -2,11 +2,11 @@ import signal
 
 import msgspec
 
-from labrunner.display.console import to_text
 from labrunner.display.trialview import describe_phase, show_trial, verdict_line
 from labrunner.records.completion import AttemptTiming, FileRef, PhaseFact
 from labrunner.records.rows import TimingRow, TrialRow
 from tests.analysis.trial_rows import failed, graded
+from tests.display.printing import to_text
 
 
 def make_timing(row: TrialRow, **words: str) -> TimingRow:

@@ -57,17 +57,6 @@ def make_console(stream: TextIO | None = None) -> Console:
     return Console(file=trimmed, width=width, markup=False, emoji=False, highlight=False)
 
 
-def to_text(renderable: RenderableType, width: int = 80) -> str:
-    """Render to plain text, as a file or a pipe would get it."""
-    file = io.StringIO()
-    trimmed = cast("TextIO", Trimmed(file))  # rich asks for no more than this has
-    console = Console(
-        file=trimmed, width=width, markup=False, emoji=False, highlight=False, color_system=None
-    )
-    console.print(renderable)
-    return file.getvalue()
-
-
 def make_table(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -118,9 +107,9 @@ def make_hints(hints: Sequence[tuple[str, str]]) -> RenderableType | None:
     return stack(make_line(""), make_fields(hints)) if hints else None
 
 
-def indent(renderable: RenderableType, by: int = 2) -> Padding:
+def indent(renderable: RenderableType) -> Padding:
     """Move something to the right."""
-    return Padding(renderable, (0, 0, 0, by))
+    return Padding(renderable, (0, 0, 0, 2))
 
 
 def stack(*parts: RenderableType | None) -> Group:

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.display.console import indent, make_fields, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_size
+from labrunner.display.quantities import format_count
 from labrunner.experiment.model import Experiment, Grader, Network, Policy, Program, SandboxPlan, Variant
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import describe_budget
@@ -17,13 +17,11 @@ FIRST_TASKS: Final = 5
 FIRST_SLOTS: Final = 6
 
 
-def show_plan(
-    experiment: Experiment, *, concurrency: int | None = None, disk_bytes: int | None = None
-) -> RenderableType:
-    """Show what would run; `concurrency` and `disk_bytes` as this machine works them out."""
+def show_plan(experiment: Experiment, *, concurrency: int | None = None) -> RenderableType:
+    """Show what would run; `concurrency` as this machine works it out."""
     return stack(
         make_line(experiment.name, "bold"),
-        make_fields(_overview(experiment, disk_bytes)),
+        make_fields(_overview(experiment)),
         *(_show_variant(variant) for variant in experiment.variants),
         *(_show_graders(experiment) if experiment.tasks[0].grader.command else ()),
         make_line(""),
@@ -34,7 +32,7 @@ def show_plan(
     )
 
 
-def _overview(experiment: Experiment, disk_bytes: int | None) -> list[tuple[str, str]]:
+def _overview(experiment: Experiment) -> list[tuple[str, str]]:
     slots = len(Schedule.of(experiment))
     fields = [
         ("digest", experiment.digest),
@@ -51,7 +49,6 @@ def _overview(experiment: Experiment, disk_bytes: int | None) -> list[tuple[str,
         ("trials", f"{slots:,}"),
         ("trust", f"{experiment.trust}; on system change: {experiment.on_system_change}"),
         ("collect", ", ".join(experiment.collect)),
-        ("expected disk", "" if disk_bytes is None else f"about {format_size(disk_bytes)}"),
     ]
     return [(name, value) for name, value in fields if value]
 
