@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.maker import DockerMaker
+from tests.docker.lifesign import answers
 from tests.docker.site import DockerPlace, Site
 from tests.docker.testimages import ASH, Recipe, ensure
 
@@ -29,7 +30,7 @@ def engine_answers() -> None:
     async def ask() -> bool:
         engine = Engine()
         try:
-            return await engine.ping()
+            return await answers(engine)
         finally:
             await engine.close()
 

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from labrunner.sandbox.docker.engine import Engine
+from tests.docker.lifesign import answers
 
 
 class Daemon:
@@ -37,7 +38,7 @@ class Daemon:
         engine = Engine(self.url)
         try:
             async with asyncio.timeout(60):
-                while not await engine.ping():
+                while not await answers(engine):
                     assert self._process.poll() is None, (self.place / "log").read_text()[-3000:]
                     await asyncio.sleep(0.1)
         finally:

@@ -17,7 +17,6 @@ ALIVE = ContainerState(
     pid=7,
     error="",
     started_at=1.0,
-    finished_at=0.0,
     labels={},
     image="sha256:0",
     is_online=False,

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 import yaml
 
+from labrunner.cli import reference
 from labrunner.cli.commands import COMMANDS, DECISION
 from labrunner.cli.examples import EXAMPLES
-from labrunner.cli.reference import find_variables
 from labrunner.errors import ExitCode
 from labrunner.experiment.authored import ExperimentFile, Part
 from labrunner.experiment.reference import SECTIONS
@@ -86,12 +86,15 @@ def test_examples_use_only_options_that_their_command_has(command: str) -> None:
             assert re.search(rf"^\| `[^`]*(?<![\w-]){option}(?![\w-])", known, re.MULTILINE), option
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "variable"), [(*key, value) for key, value in find_variables().items()]
-)
-def test_every_option_can_be_set_as_the_help_says(command: str, option: str, variable: str) -> None:
-    long = option if option.startswith("--") else None
-    assert long is None or variable == f"LAB_{long[2:].replace('-', '_').upper()}"
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_long_option_can_be_set_as_a_variable(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, part, context in reference._parts(command, COMMANDS[command]):
+        for option in [each for each in part.params if each.opts[0].startswith("--")]:
+            variable = f"LAB_{option.opts[0][2:].replace('-', '_').upper()}"
+            assert option.resolve_envvar_value(context) is None
+            monkeypatch.setenv(variable, "given")
+            assert option.resolve_envvar_value(context) == "given", f"{path}: {variable}"
+            monkeypatch.delenv(variable)
 
 
 @pytest.mark.parametrize("model", SECTIONS, ids=lambda model: model.__name__)

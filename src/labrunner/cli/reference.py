@@ -52,14 +52,6 @@ def render() -> str:
     return "\n\n".join([BEFORE, *sections]) + "\n"
 
 
-def find_variables() -> dict[tuple[str, str], str]:
-    """The variable that also sets an option, by command and option."""
-    asked = [asked for name, command in COMMANDS.items() for asked in _parts(name, command)]
-    records = [(path, each, _record(each, context)) for path, part, context in asked for each in part.params]
-    found = [(path, each, re.search(r"env var: (\w+)", right)) for path, each, (_, right) in records]
-    return {(path, each.opts[0]): match[1] for path, each, match in found if match}
-
-
 def _parts(name: str, command: Command) -> Iterator[tuple[str, Word, Word]]:
     """A command, or each of its subcommands, with its full name and a context to ask it in."""
     from typer.main import get_command
@@ -110,7 +102,7 @@ def _common_rows() -> list[tuple[str, str]]:
 
 def _row(parameter: Word, context: Word) -> tuple[str, str]:
     """A parameter as people write it, and what it means."""
-    left, right = _record(parameter, context)
+    left, right = parameter.get_help_record(context) or ("", "")  # nothing for a hidden one
     word, _, kind = left.partition(" <")
     is_argument = parameter.param_type_name == "argument"
     written = word if is_argument or not kind else f"{word} {_TYPES.get(f'<{kind}', kind.removesuffix('>'))}"
@@ -125,12 +117,6 @@ def _tell(right: str) -> str:
     kept = [fact for fact in facts[1].split("; ") if not fact.startswith(("env var: ", "x>=0"))]
     kept = [fact.replace("x>=", "at least ") for fact in kept]
     return " ".join([right[: facts.start()].strip(), *([f"({', '.join(kept)})"] if kept else [])])
-
-
-def _record(parameter: Word, context: Word) -> tuple[str, str]:
-    """What the help says about a parameter; nothing for a hidden one."""
-    left, right = parameter.get_help_record(context) or ("", "")
-    return left, right
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ changed since, what the change touches is run again. A run that has used up its 
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from labrunner.engine.draining import drain
 from labrunner.engine.retrying import Retry, carry_out_retry, lineage
@@ -25,6 +25,8 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.listing import list_runs
 from labrunner.store.record import read_run
 
+LONGEST_WAIT_S: Final = 3600.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOptions:
@@ -32,8 +34,6 @@ class SetOptions:
 
     attempts: int = 10
     wait_s: float = 30.0
-    longest_wait_s: float = 3600.0
-    pause: Callable[[float], Coroutine[object, object, None]] = asyncio.sleep
     on_wait: Callable[[float], None] = lambda _: None
     """Told before each wait how long it is."""
 
@@ -132,7 +132,7 @@ async def _is_stopped_within(wait_s: float, options: SetOptions) -> bool:
     with signals_stop(request):
         options.on_wait(wait_s)
         async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(options.pause(wait_s)), group.create_task(_until(request.stopped))]
+            waits = [group.create_task(asyncio.sleep(wait_s)), group.create_task(_until(request.stopped))]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
                 task.cancel()
@@ -150,7 +150,7 @@ def _is_owed(member: Member, end: RunEnd | None) -> bool:
 
 
 def _wait_s(attempt: int, options: SetOptions) -> float:
-    full = min(options.longest_wait_s, options.wait_s * 2.0 ** (attempt - 2))
+    full = min(LONGEST_WAIT_S, options.wait_s * 2.0 ** (attempt - 2))
     return full * (0.5 + 0.5 * random.random())
 
 

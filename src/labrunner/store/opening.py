@@ -8,7 +8,6 @@ committed. Every step may be killed and done again; doing all of it twice change
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from labrunner.records import canonical, schema
 from labrunner.records.run import CrashRecord, InFlight, LockNote, RunRecord
@@ -35,7 +34,6 @@ class OpeningReport:
 
     is_crash: bool
     """Whether the last owner died without saying how the run ended."""
-    crash_note: Path | None
     has_rebooted: bool
     """Whether the machine was started again since the last owner, as far as that is known."""
     cut_bytes: Mapping[str, int]
@@ -64,7 +62,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     unfinished = _find_unfinished(buffer, journal, usable)
     in_flight = tuple(note for note in unfinished if note.state != "failed")
     cuts = {paths.name(part.path): part.size - part.keep for part in tails if part.size > part.keep}
-    note = _note_crash(
+    is_crash = _note_crash(
         lock, _Crash(record=record, journal=journal, buffered=len(usable), in_flight=in_flight, cuts=cuts)
     )
     _mend_files(paths, tails)
@@ -73,8 +71,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     restored = _drain(committer)
     reach("open.done")
     return committer, OpeningReport(
-        is_crash=note is not None,
-        crash_note=note,
+        is_crash=is_crash,
         has_rebooted=bool(_has_rebooted(lock.last_owner)),
         cut_bytes=cuts,
         restored=restored,
@@ -158,14 +155,14 @@ class _Crash:
     cuts: Mapping[str, int]
 
 
-def _note_crash(lock: RunLock, crash: _Crash) -> Path | None:
-    """Leave a note of the crash, once: opening again before anybody went on finds the same one."""
+def _note_crash(lock: RunLock, crash: _Crash) -> bool:
+    """Whether the last owner died; leaves a note of it, once, however often the run is opened after that."""
     status = read_status(lock.paths)
     if status is None or status.status != "started":
-        return None
+        return False
     known = read_crashes(lock.paths)
     if known and known[-1].status_updated_at == status.updated_at:
-        return lock.paths.crash(len(known))
+        return True
     note = CrashRecord(
         schema_version="crash_v1",
         run_id=crash.record.run_id,
@@ -187,9 +184,8 @@ def _note_crash(lock: RunLock, crash: _Crash) -> Path | None:
         ),
         cut_bytes=dict(crash.cuts),
     )
-    path = lock.paths.crash(len(known) + 1)
-    replace(path, canonical.encode_line(note), point="open.crash_note")
-    return path
+    replace(lock.paths.crash(len(known) + 1), canonical.encode_line(note), point="open.crash_note")
+    return True
 
 
 def _has_rebooted(last_owner: LockNote | None) -> bool | None:

@@ -48,7 +48,6 @@ class ContainerState:
     pid: int
     error: str
     started_at: float
-    finished_at: float
     labels: Mapping[str, str]
     image: str
     is_online: bool
@@ -75,7 +74,6 @@ class ContainerState:
             pid=int(state.get("Pid") or 0),
             error=str(state.get("Error") or ""),
             started_at=_seconds(state.get("StartedAt")),
-            finished_at=_seconds(state.get("FinishedAt")),
             labels=dict(answer["Config"].get("Labels") or {}),
             image=str(answer.get("Image", "")),
             is_online=bool(set((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"}),

@@ -57,16 +57,6 @@ class Engine:
             await self._connector.close()
         self._docker = self._connector = None
 
-    async def ping(self) -> bool:
-        """Whether the engine answers now."""
-        try:
-            await self._get("_ping", "asking for a sign of life", timeout_s=5.0)
-        except EngineRefused:
-            return True
-        except EngineGone:
-            return False
-        return True
-
     async def facts(self) -> EngineFacts:
         """What the engine is and can do."""
         return EngineFacts.of(await self._get("info", "asking what it can do"))
@@ -222,8 +212,8 @@ class Engine:
                 await stream.__aenter__()  # connects now, not at the first byte
         return Attachment(stream)
 
-    async def _get(self, path: str, doing: str, timeout_s: float = CALL_S) -> Any:  # noqa: ANN401 - JSON
-        return await self._ask("GET", path, doing, timeout_s=timeout_s)
+    async def _get(self, path: str, doing: str) -> Any:  # noqa: ANN401 - JSON
+        return await self._ask("GET", path, doing)
 
     async def _post(self, path: str, doing: str, body: Json | None = None, timeout_s: float = CALL_S) -> Any:  # noqa: ANN401
         return await self._ask("POST", path, doing, body=body, timeout_s=timeout_s)

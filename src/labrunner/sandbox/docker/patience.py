@@ -13,17 +13,12 @@ PAUSE_S: Final = 0.25
 T = TypeVar("T")
 
 
-async def outlast(
-    work: Callable[[], Awaitable[T]],
-    *,
-    told: Callable[[], None] | None = None,
-    patience_s: float = PATIENCE_S,
-) -> T:
+async def outlast(work: Callable[[], Awaitable[T]], *, told: Callable[[], None] | None = None) -> T:
     """Do the work, once more whenever the engine was away; `told` is called then.
 
     Nobody knows how far a call came that got no answer: the work must be such as may be done twice.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return await work()
