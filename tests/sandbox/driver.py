@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 from labrunner.experiment.model import Network, SandboxPlan
+from labrunner.sandbox import launch
 from labrunner.sandbox.door import AttemptFolders, Phase, SandboxSpec
 from labrunner.sandbox.makers import make
 
 
 async def main() -> None:
     order = json.load(sys.stdin)
+    launch.GONE_WITHIN_S = order.get("patience_s", launch.GONE_WITHIN_S)
     maker = make(order["kind"])
     folders = AttemptFolders(root=Path(order["root"]))
     agent_dir = Path(order["agent_dir"]) if order.get("agent_dir") else None

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.crash
 DRIVER = Path(__file__).with_name("driver.py")
 
 
-def start_driver(place: Place, kind: str, agent: list[str]) -> subprocess.Popen[bytes]:
+def start_driver(place: Place, kind: str, agent: list[str], **more: float) -> subprocess.Popen[bytes]:
     """Start a runner. Warden and keepers share its standard error, so that ends when they are gone."""
     driver = subprocess.Popen(
         [sys.executable, str(DRIVER)],
@@ -26,7 +28,13 @@ def start_driver(place: Place, kind: str, agent: list[str]) -> subprocess.Popen[
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    order = {"kind": kind, "root": str(place.folders.root), "plan": asdict(plan(kind=kind)), "agent": agent}
+    order = {
+        "kind": kind,
+        "root": str(place.folders.root),
+        "plan": asdict(plan(kind=kind)),
+        "agent": agent,
+        **more,
+    }
     assert driver.stdin is not None
     driver.stdin.write(json.dumps(order).encode())
     driver.stdin.close()
@@ -63,6 +71,24 @@ def test_a_killed_runner_leaves_no_process_and_no_group(place: Place) -> None:
     assert wait_until_alone(driver) == b""
     assert not place.processes_hold_the_lock()
     assert groups_of(driver.pid) == []
+
+
+def test_a_runner_that_ends_is_the_last_of_its_processes(place: Place) -> None:
+    wait = "touch started; while [ ! -e go ]; do sleep 0.01; done"
+    driver = start_driver(place, kind_of(place), ["/bin/sh", "-c", wait], patience_s=60)
+    assert driver.stderr is not None
+    with driver.stderr as stderr:
+        while not (place.folders.workspace / "started").exists():
+            time.sleep(0.01)
+        (warden,) = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+        os.kill(int(warden), signal.SIGSTOP)
+        (place.folders.workspace / "go").touch()
+        with pytest.raises(subprocess.TimeoutExpired):
+            driver.wait(2)
+        os.kill(int(warden), signal.SIGCONT)
+        assert driver.wait(60) == 0
+        os.set_blocking(stderr.fileno(), False)
+        assert os.read(stderr.fileno(), 1) == b""  # a process that held it open would make this an error
 
 
 @pytest.mark.parametrize("delay_ms", [0, 100, 200, 220, 240, 260, 280, 300, 330, 360, 400, 500])

@@ -27,6 +27,8 @@ START_WARDEN = "import sys; sys.path.append(sys.argv[1]); from labrunner.sandbox
 PACKAGES = Path(__file__).parents[2]
 ENDS_WITHIN_S = 15.0
 """How long a tree that was told to end may take before we stop believing in it."""
+GONE_WITHIN_S = 1.0
+"""How long this process waits at its own end for its warden: usually a few milliseconds are enough."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,14 +185,23 @@ class Warden:
             self._link.close()
             self._link = None
 
+    def _close_at_exit(self) -> None:
+        """Let go, and be the last of our processes: who has seen us end finds none of them."""
+        self.close()
+        deadline = time.monotonic() + GONE_WITHIN_S
+        while self._owner == os.getpid() and not self._is_gone() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
     def _look_after(self) -> None:
         """See whether the warden has gone: then its idle keepers go too, though they still take requests."""
-        try:
-            is_gone = os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
-        except ChildProcessError:
-            is_gone = True  # somebody else has reaped it
-        if is_gone:
+        if self._is_gone():
             self.close()
+
+    def _is_gone(self) -> bool:
+        try:
+            return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+        except ChildProcessError:
+            return True  # somebody else has reaped it
 
     def _take_back(self, seat: Seat) -> None:
         seats = self._idle.setdefault(seat.limits, [])
@@ -247,7 +258,7 @@ class Warden:
         with theirs:
             self._pid = spawn_warden(theirs.fileno())
         self._owner = os.getpid()
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
 
 
 def encode_request(request: Request, group: Group | None) -> bytes:
