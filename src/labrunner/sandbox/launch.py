@@ -190,7 +190,7 @@ class Warden:
         self.close()
         deadline = time.monotonic() + GONE_WITHIN_S
         while self._owner == os.getpid() and not self._is_gone() and time.monotonic() < deadline:
-            time.sleep(0.001)
+            time.sleep(0.001)  # noqa: TID251 - at exit no loop runs
 
     def _look_after(self) -> None:
         """See whether the warden has gone: then its idle keepers go too, though they still take requests."""
