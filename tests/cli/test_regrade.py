@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import GRADER, lab, write_experiment
+from tests.cli.calling import AGENT, GRADER, lab, write_experiment
 from tests.cli.test_run import KINDS
 
 
@@ -55,3 +55,32 @@ def test_nothing_kept_is_told(tmp_path: Path) -> None:
 
     assert refused.code == 2
     assert "no workspace was kept" in refused.err
+
+
+def test_no_other_run_takes_a_regradings_verdicts_over(tmp_path: Path) -> None:
+    write_experiment(tmp_path, extra="replications: 2\n")
+    lab("run", "--run-id", "x", "--keep-workspace", "always", "--task-id", "t0", cwd=tmp_path)
+    lab("regrade", "x", "--times", "2", "--run-id", "y", cwd=tmp_path)
+    (tmp_path / ".lab/runs/x").rename(tmp_path / "x")
+
+    reusing = lab("run", "--reuse", ".lab/runs", "--run-id", "z", "--task-id", "t0", cwd=tmp_path)
+    retried = lab("retry", "y", cwd=tmp_path)
+
+    assert "0 trials taken over, 2 to run" in reusing.err
+    assert retried.code == 2
+    assert f"lab regrade {tmp_path / '.lab/runs/x'}" in retried.err
+
+
+def test_a_set_is_not_done_because_a_regrading_of_it_is(tmp_path: Path) -> None:
+    outage = "import os\nif os.path.exists(os.environ['OUTAGE']): raise SystemExit(75)\n"
+    write_experiment(tmp_path, agent=outage + AGENT)
+    (tmp_path / "outage").touch()
+    given = ("--env", f"OUTAGE={tmp_path / 'outage'}", "--log-dir", ".lab/runs")
+    failed = lab("run", "--run-id", "x", *given, cwd=tmp_path)
+    regraded = lab("regrade", "x", "--run-id", "y", cwd=tmp_path)
+    (tmp_path / "outage").unlink()
+
+    done = lab("set", "experiment.yaml", *given, cwd=tmp_path)
+
+    assert (failed.code, regraded.code, done.code) == (1, 0, 0)
+    assert "success: all 3 trials finished" in done.out

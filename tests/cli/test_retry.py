@@ -65,6 +65,23 @@ def test_the_newest_good_result_of_the_whole_chain_wins(tmp_path: Path) -> None:
     assert "1 failed (provider): t3/baseline/0" in planned.err
 
 
+def test_a_result_invalidated_in_one_run_of_a_chain_is_taken_from_none(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="")
+    lab("retry", "first", "--run-id", "second", cwd=tmp_path)
+    lab("invalidate", "second", "--where", "task_id = 't1'", "--reason", "leaked", cwd=tmp_path)
+    lab("invalidate", "first", "--where", "task_id = 't2'", "--reason", "leaked", cwd=tmp_path)
+    names = ("--env", f"STARTS={tmp_path / 'starts'}", "--env", f"BAD={tmp_path / 'bad'}")
+
+    planned = lab("retry", "second", "--dry-run", cwd=tmp_path)
+    reusing = lab("run", "--run-id", "third", "--reuse", ".lab/runs", *names, cwd=tmp_path)
+    after = lab("retry", "second", "--dry-run", cwd=tmp_path)
+
+    assert "2 invalidated: t1/baseline/0, t2/baseline/0" in planned.err
+    assert "2 invalidated: t1/baseline/0, t2/baseline/0" in reusing.err
+    assert "2 invalidated" in after.err
+    assert "5 trials taken over, 0 to run" in lab("retry", "third", "--dry-run", cwd=tmp_path).err
+
+
 def test_what_changed_is_run_again_with_the_reason(tmp_path: Path) -> None:
     flaky(tmp_path, bad="")
     rows = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]

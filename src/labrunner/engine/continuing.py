@@ -13,6 +13,7 @@ import msgspec
 
 from labrunner.engine.lookup import read_experiment
 from labrunner.engine.rereading import Reread, reread_file
+from labrunner.engine.retrying import refuse_regrade
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
@@ -81,6 +82,7 @@ async def continue_run(
     record = read_run(paths)
     if read_state(paths) == "success":
         return None
+    refuse_regrade(record, paths)
     if record.recovered_from is not None:
         raise InputError(
             str(paths.root),

@@ -159,7 +159,7 @@ def _create(source: RunPaths, experiment: Experiment, options: RunOptions) -> Ru
     if options.run_id is None:
         options = replace(options, run_id=make_run_id(f"{experiment.name}-regrade", datetime.now(UTC)))
     record = msgspec.structs.replace(
-        make_record(experiment, options), recovered_from=str(source.root.resolve())
+        make_record(experiment, options), recovered_from=str(source.root.resolve()), is_regrade=True
     )
     return create_run(
         options.runs_dir, record, codec.task_lines(experiment), Schedule.of(experiment).lines(experiment)

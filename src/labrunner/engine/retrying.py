@@ -21,7 +21,7 @@ from labrunner.engine.run import (
     sit_down,
 )
 from labrunner.engine.session import RunEnd, Watch
-from labrunner.errors import RunLocked
+from labrunner.errors import InputError, RunLocked
 from labrunner.experiment import codec
 from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment
@@ -31,7 +31,7 @@ from labrunner.records.ids import make_run_id
 from labrunner.records.run import RunRecord
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import list_runs
+from labrunner.store.listing import address, list_runs
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run
 
@@ -76,6 +76,7 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
     record = read_run(paths)
+    refuse_regrade(record, paths)
     experiment = read_again(record, overrides, reread)
     chain = lineage(paths, record.lineage_id)
     return Retry(
@@ -85,6 +86,17 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
         reuse=plan_reuse(experiment, open_sources(chain)),
         changed=_changes_since(record, paths, experiment),
     )
+
+
+def refuse_regrade(record: RunRecord, paths: RunPaths) -> None:
+    """Refuse to go on from a regrading: its verdicts are on agents' work that another run holds."""
+    if record.is_regrade and record.recovered_from is not None:
+        source = address(RunPaths(Path(record.recovered_from)))
+        raise InputError(
+            str(paths.root),
+            f"only judges the work of another run's agents; to judge it once more: lab regrade {source}; "
+            f"to run what failed there: lab retry {source}",
+        )
 
 
 def _changes_since(record: RunRecord, paths: RunPaths, now: Experiment) -> tuple[str, ...]:
@@ -102,8 +114,8 @@ def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:
 
 
 def find_readable(runs_dir: Path) -> list[RunPaths]:
-    """All runs of a directory that can be read, the newest first; none is fine."""
-    return [run.paths for run in list_runs(runs_dir) if run.state != "unreadable"]
+    """All runs of a directory that ran agents and can be read, the newest first; none is fine."""
+    return [run.paths for run in list_runs(runs_dir) if run.state != "unreadable" and not run.is_regrade]
 
 
 def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:

@@ -2,7 +2,8 @@
 
 Rules: a result is taken over only for the same task, variant and replication, with the same content of
 task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
-a run that was itself cut short hides nothing of the runs before it.
+a run that was itself cut short hides nothing of the runs before it. A result that was taken over is in
+several runs: invalidated in one of them, it is not to be used from any.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from labrunner.records.rows import TrialRow
 from labrunner.store.layout import RunPaths
 from labrunner.store.loss import find_loss
 from labrunner.store.reading import iter_trials
-from labrunner.store.survey import read_invalidations
+from labrunner.store.survey import read_invalidations, survey
 
 EXAMPLES = 3
 
@@ -26,6 +27,7 @@ class Source:
 
     paths: RunPaths
     invalidated: frozenset[str]
+    """Trials whose result here is not to be used, wherever that was said of it."""
     loss: str | None
     """What is known to be lost of it."""
 
@@ -92,14 +94,39 @@ class SlotFinder:
 
 def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
     """Look at runs as sources, in the given order: the newest first."""
+    found = list(runs)
+    marked = [frozenset(mark.trial_id for mark in read_invalidations(paths)) for paths in found]
     return [
-        Source(
-            paths=paths,
-            invalidated=frozenset(mark.trial_id for mark in read_invalidations(paths)),
-            loss=find_loss(paths),
-        )
-        for paths in runs
+        Source(paths=paths, invalidated=invalidated, loss=find_loss(paths))
+        for paths, invalidated in zip(found, _spread(found, marked), strict=True)
     ]
+
+
+def _spread(runs: Sequence[RunPaths], marked: Sequence[frozenset[str]]) -> Sequence[frozenset[str]]:
+    """Let a mark on a result hold in every run that has this very result."""
+    trials = frozenset[str]().union(*marked)
+    if not trials:
+        return marked
+    results = [_find_results(paths, trials) for paths in runs]
+    withdrawn = {
+        (trial, result[trial])
+        for result, ids in zip(results, marked, strict=True)
+        for trial in ids & result.keys()
+    }
+    return [
+        ids | {trial for trial, _ in withdrawn & result.items()}
+        for ids, result in zip(marked, results, strict=True)
+    ]
+
+
+def _find_results(paths: RunPaths, trials: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """When the attempts of each of these trials ended: that stays with a result when it is taken over."""
+    with survey(paths) as seen:
+        return {
+            trial.ids.trial_id: tuple(attempt.ended_at for attempt in timing.attempts)
+            for trial, timing in seen.finished()
+            if trial.ids.trial_id in trials
+        }
 
 
 def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:

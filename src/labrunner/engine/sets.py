@@ -59,7 +59,11 @@ class SetEnd:
 
 def look_at(experiment: Experiment, runs_dir: Path) -> Member:
     """How an experiment stands in a directory."""
-    mine = [run for run in list_runs(runs_dir) if run.state != "unreadable" and run.name == experiment.name]
+    mine = [
+        run
+        for run in list_runs(runs_dir)
+        if run.state != "unreadable" and run.name == experiment.name and not run.is_regrade
+    ]
     newest = mine[0] if mine else None
     is_done = (
         newest is not None

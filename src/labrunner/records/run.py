@@ -53,7 +53,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Path of `--env-file`, read again when the run goes on. Never its content."""
     retry_of: tuple[str, ...] = ()
     recovered_from: str | None = None
-    """Set in a recovered report: it can be looked at and retried, not continued."""
+    """The run that a recovered report or a regrading was made from, without running agents: not continued."""
+    is_regrade: bool = False
+    """Whether its verdicts are new ones on the work of that run's agents: no other run takes them over."""
     overrides: dict[
         str, Any
     ] = {}  # the command line's changes to the experiment's file, encoded by their own room

@@ -40,6 +40,8 @@ class RunListing:
     lineage_id: str = ""
     is_report: bool = False
     """Whether it was made from another run without running agents: nothing of it can go on."""
+    is_regrade: bool = False
+    """Whether it only judges another run's work again."""
     problem: str | None = None
     """Why it can't be read."""
 
@@ -54,6 +56,7 @@ class _Head(msgspec.Struct):
     planned: int
     lineage_id: str
     recovered_from: str | None = None
+    is_regrade: bool = False
 
 
 def list_runs(runs_dir: Path) -> list[RunListing]:
@@ -119,6 +122,7 @@ def _look(paths: RunPaths) -> RunListing:
         status=status,
         lineage_id=head.lineage_id,
         is_report=head.recovered_from is not None,
+        is_regrade=head.is_regrade,
     )
 
 
