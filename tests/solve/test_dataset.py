@@ -84,6 +84,26 @@ def test_shuffled_samples_keep_the_numbers_of_their_rows(tmp_path: Path) -> None
     assert [sample.id for sample in first] != [1, 2, 3, 4, 5]
 
 
+def test_shuffled_choices_take_their_letters_with_them(tmp_path: Path) -> None:
+    rows = [
+        {"input": "q", "choices": ["w", "x", "y", "z"], "target": "B"},
+        {"input": "q", "choices": ["w", "x", "y", "z"], "target": ["A", "D"]},
+        {"input": "q", "choices": ["w", "x", "y", "z"], "target": "y"},
+        {"input": "q", "target": "A"},
+    ]
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    one, several, text, none = json_dataset(str(path), shuffle_choices=7)
+    for sample, meant in ((one, ["x"]), (several, ["w", "z"])):
+        assert sample.choices is not None
+        assert sorted(sample.choices) == ["w", "x", "y", "z"]
+        assert [sample.choices["ABCD".index(letter)] for letter in sample.target] == meant
+    assert one.choices != ["w", "x", "y", "z"]
+    assert (text.target, none.target, none.choices) == ("y", "A", None)
+    assert list(json_dataset(str(path), shuffle_choices=7)) == [one, several, text, none]
+    assert json_dataset(str(path), shuffle_choices=False)[0].choices == ["w", "x", "y", "z"]
+
+
 def test_limits_slices_and_filters(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text("".join(f'{{"input": "{n}"}}\n' for n in range(9)))
     dataset = json_dataset(str(tmp_path / "d.jsonl"), limit=4, auto_id=True)

@@ -10,7 +10,8 @@ from labrunner import Epochs, Task, task
 from labrunner.errors import InputError
 from labrunner.evaluation import eval as evaluate
 from labrunner.evaluation import eval_async, eval_set
-from labrunner.log import list_eval_logs, read_eval_log
+from labrunner.log import EvalLog, list_eval_logs, read_eval_log
+from labrunner.solve.metrics import accuracy, mean, std
 from labrunner.solve.model import get_model
 from labrunner.solve.sample import Sample, Target
 from labrunner.solve.score import Score
@@ -104,6 +105,70 @@ def test_a_score_of_several_values_has_a_figure_for_each(tmp_path: Path) -> None
     assert [each.name for each in log.results.scores] == ["parts", "parts.content", "parts.form"]
     rows = (Path(log.location) / "benchmark/scores.jsonl").read_text()
     assert json.loads(rows)["metrics"] == {"parts": 0.75, "parts.form": 1.0, "parts.content": 0.5}
+
+
+def test_every_value_of_a_score_has_the_metrics_that_are_given_for_it(tmp_path: Path) -> None:
+    @scorer(metrics={"form": [mean(), std()], "c*": [mean()]})
+    def parts() -> object:
+        async def score(state: TaskState, target: Target) -> Score:
+            return Score({"form": 1.0, "content": 0.5, "other": 0})
+
+        return score
+
+    def told(log: EvalLog) -> list[tuple[str, list[str]]]:
+        return [(each.name, list(each.metrics)) for each in log.results.scores]
+
+    log = run(make_task(samples("a", "b"), scorer=parts()), tmp_path)
+    expected = [
+        ("parts.content", ["mean"]),
+        ("parts.form", ["mean", "std"]),
+        ("parts.other", ["accuracy", "stderr"]),
+    ]
+    assert told(log) == told(read_eval_log(log.location)) == expected
+    assert log.results.metrics["mean"].value == 0.5
+
+
+def test_metrics_of_whole_scores_stand_beside_those_of_their_values(tmp_path: Path) -> None:
+    @scorer(metrics=[accuracy(), {"*": [mean()]}])
+    def parts() -> object:
+        async def score(state: TaskState, target: Target) -> Score:
+            return Score({"form": 1.0, "content": 0.5})
+
+        return score
+
+    log = run(make_task(samples("a"), scorer=parts()), tmp_path)
+    assert [(each.name, list(each.metrics)) for each in log.results.scores] == [
+        ("parts", ["accuracy"]),
+        ("parts.content", ["mean"]),
+        ("parts.form", ["mean"]),
+    ]
+
+
+def test_epochs_are_reduced_in_several_ways(tmp_path: Path) -> None:
+    async def first_only(state: TaskState) -> TaskState:
+        if state.sample_id == "2" and state.epoch > 1:
+            raise ValueError("no luck")
+        state.output.completion = "yes" if state.epoch == 1 and state.sample_id == "1" else "no"
+        return state
+
+    task = make_task(
+        samples("a", "b", target="yes"),
+        solver=first_only,
+        epochs=Epochs(3, ["mean", "pass_at_2"]),
+        fail_on_error=False,
+    )
+    log = run(task, tmp_path, None)
+    by_reducer = {each.reducer: each for each in read_eval_log(log.location).results.scores}
+    assert by_reducer["mean"].metrics["accuracy"].value == pytest.approx(1 / 6)
+    assert by_reducer["mean"].scored_samples == 2
+    # Of the second sample one epoch is graded: too few to say what two would give.
+    assert by_reducer["pass_at_2"].metrics["accuracy"].value == pytest.approx(2 / 3)
+    assert by_reducer["pass_at_2"].scored_samples == 1
+    few = run(task, tmp_path, None, epochs=1)
+    assert [(each.reducer, each.scored_samples, len(each.metrics)) for each in few.results.scores] == [
+        ("mean", 2, 2),
+        ("pass_at_2", 0, 0),
+    ]
 
 
 def test_epochs_repeat_samples_and_are_reduced(tmp_path: Path) -> None:

@@ -39,6 +39,31 @@ def value(judge: Judge, state: TaskState, *target: str) -> Any:
         (match("exact"), "(42)", "42", "C"),
         (match(numeric=True), "it costs $1,000.50", "1000.5", "C"),
         (match(numeric=True), "it costs 3.", "3", "C"),
+        (match(numeric=True), "it is 3 dollars", "3", "C"),
+        (match(numeric=True), "3, not 4", "3", "I"),
+        (match("begin", numeric=True), "3, not 4", "3", "C"),
+        (match("any", numeric=True), "3, not 4", "4.0", "C"),
+        (match("exact", numeric=True), "(3.0)", "3", "C"),
+        (match("exact", numeric=True), "3 or so", "3", "I"),
+        (match(numeric=True), "15", "5", "I"),
+        (match(numeric=True), "5", "-5", "I"),
+        (match(numeric=True), "x=-5", "-5", "C"),
+        (match(numeric=True), "-$5", "\N{MINUS SIGN}5", "C"),
+        (match(numeric=True), "0.5", "5", "I"),
+        (match(numeric=True), "1234568", "1234567", "I"),
+        (match(numeric=True), "12345678901234567891", "12345678901234567890", "I"),
+        (match(numeric=True), "1e3", "1000", "C"),
+        (match(numeric=True), "from 3-5", "5", "C"),
+        (match(numeric=True), "it is Paris", "Paris", "C"),
+        (match(numeric=True), "no idea", "3", "I"),
+        (exact(), "4.2", "42", "I"),
+        (exact(), "5", "-5", "I"),
+        (exact(), "42.0", "42", "C"),
+        (exact(), "1,000 $", "1000", "C"),
+        (exact(), "1e999999999", "1", "I"),
+        (exact(), "", "A", "I"),
+        (exact(), "the", "A", "I"),
+        (exact(), "a", "A", "C"),
         (exact(), "The  Answer!", "answer", "C"),
         (exact(), "answers", "answer", "I"),
         (pattern(r"ANSWER: (\w+)"), "so ANSWER: yes", "YES", "C"),
@@ -95,6 +120,15 @@ def test_shuffled_choices_are_judged_by_where_they_stood() -> None:
         ("ANSWER: AC", True, {"A", "C"}),
         ("ANSWER: A, C", False, set()),
         ("ANSWER: Z", False, set()),
+        ("ANSWER: C) A cat", False, {"C"}),
+        ("ANSWER: C. A cat", False, {"C"}),
+        ("ANSWER: Z. A cat", False, set()),
+        ("**ANSWER: B**", False, {"B"}),
+        ("ANSWER: B because A is wrong", False, set()),
+        ("So the ANSWER: B", False, {"B"}),
+        ("cab", True, {"A", "B", "C"}),
+        ("cat", True, set()),
+        ("ANSWER: Paris", True, set()),
     ],
 )
 def test_letters_are_read_from_an_answer(said: str, several: bool, expected: set[str]) -> None:
@@ -140,14 +174,32 @@ def test_figures_over_samples() -> None:
         ("pass_at_1", [1, 0, 0, 0], 0.25),
         ("pass_at_2", [1, 0, 0, 0], 0.5),
         ("pass_at_4", [1, 0, 0, 0], 1.0),
+        ("pass_at_2", [0, 0], 0.0),
     ],
 )
 def test_epochs_are_reduced(name: str, scores: list[float], expected: float) -> None:
     assert find_reducer(name)(scores) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("count", "name"), [(0, "mean"), (2, "best"), (2, "at_least_0"), (2, "pass_at_x")])
-def test_epochs_that_mean_nothing_are_refused(count: int, name: str) -> None:
+@pytest.mark.parametrize("name", ["pass_at_2", "at_least_2"])
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_what_missing_epochs_would_have_said_is_not_guessed(name: str, score: float) -> None:
+    assert find_reducer(name)([score]) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [
+        (0, "mean"),
+        (2, "best"),
+        (2, "at_least_0"),
+        (2, "pass_at_x"),
+        (2, "pass_at_3"),
+        (2, []),
+        (2, ["mean", "best"]),
+    ],
+)
+def test_epochs_that_mean_nothing_are_refused(count: int, name: str | list[str]) -> None:
     with pytest.raises(InputError, match="epochs"):
         Epochs(count, name)
 
@@ -157,6 +209,12 @@ def test_a_scorer_without_brackets_is_told_how_to_write_it() -> None:
 
         @scorer  # type: ignore[arg-type] # on purpose
         def bare() -> None: ...
+
+
+@pytest.mark.parametrize("metrics", [[accuracy], ["accuracy"], {"part": [mean]}])
+def test_what_is_no_metric_is_refused_where_it_is_written(metrics: Any) -> None:
+    with pytest.raises(TypeError, match=r"a metric is what accuracy\(\)"):
+        scorer(metrics=metrics)
 
 
 def test_scorers_of_one_name_are_told_apart() -> None:

@@ -233,8 +233,14 @@ def test_an_agent_works_until_it_submits(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_never_submits_ends_after_its_turns(tmp_path: Path) -> None:
-    log = run(make_task(samples("q"), solver=react(attempts=3)), tmp_path, "mock/say=hm")
+    log = run(make_task(samples("q"), solver=react(max_turns=3)), tmp_path, "mock/say=hm")
     assert len([event for event in log.samples[0].events if event["event"] == "model"]) == 3
+
+
+def test_an_agent_is_scored_once_so_further_attempts_are_refused() -> None:
+    react(name="player", description="plays", attempts=1)
+    with pytest.raises(InputError, match=r"attempts=2: .* behind the barrier; to limit turns: max_turns"):
+        react(attempts=2)
 
 
 @pytest.mark.parametrize(("said", "expected"), [("ANSWER: B", "C"), ("ANSWER: A", "I"), ("no idea", "I")])
@@ -247,6 +253,17 @@ def test_a_multiple_choice_question_is_asked_and_scored(tmp_path: Path, said: st
     assert sample.score.value == expected
     assert sample.choices == ["red", "blue"]
     assert "A) red\nB) blue" in sample.messages[0].content
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_thoughts_are_asked_for_before_a_choice(tmp_path: Path, several: bool) -> None:
+    dataset = [Sample(input="Which?", choices=["red", "blue"], target="B")]
+    solver = multiple_choice(cot=True, multiple_correct=several)
+    log = run(make_task(dataset, solver=solver, scorer=choice()), tmp_path, "mock/say=ANSWER: B")
+    sample = log.samples[0]
+    assert "step by step" in sample.messages[0].content
+    assert sample.score is not None
+    assert sample.score.value == "C"
 
 
 def test_shuffled_choices_are_the_same_in_every_run(tmp_path: Path) -> None:
@@ -288,6 +305,26 @@ def test_a_model_grades_what_another_one_said(
 def test_facts_are_graded_under_their_own_name(tmp_path: Path) -> None:
     log = run(make_task(samples("q"), scorer=model_graded_fact(model="mock/say=GRADE: C")), tmp_path)
     assert [each.name for each in log.results.scores] == ["model_graded_fact"]
+
+
+def test_a_model_that_grades_sees_the_conversation_where_it_is_told_to(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def judge(request: Any) -> str:
+        asked.append(request.messages[-1].content)
+        return "GRADE: C"
+
+    steps = [system_message("be kind"), generate(), user_message("really?"), generate()]
+    scorers = [model_graded_qa(include_history=each, model=mock_model(judge)) for each in (False, True)]
+    run(make_task(samples("first"), solver=steps, scorer=scorers), tmp_path, "mock/say=sure")
+    assert "[BEGIN TASK]\nfirst\n[END TASK]" in asked[0]
+    told = "user: first\n\nassistant: sure\n\nuser: really?"
+    assert f"[BEGIN TASK]\n{told}\n[END TASK]" in asked[1]
+
+
+def test_an_answer_is_also_found_among_its_choices() -> None:
+    output = ModelOutput.from_content("m", "hi", "max_tokens")
+    assert [(each.message.content, each.stop_reason) for each in output.choices] == [("hi", "max_tokens")]
 
 
 def test_a_tool_made_from_another_keeps_its_new_name() -> None:

@@ -123,6 +123,7 @@ class Program:
     steps: tuple[Any, ...]  # any JSON: each solver's name and arguments
     scorers: tuple[Any, ...]  # any JSON: each scorer's name, arguments and metrics
     reducer: str
+    """How the scores of a sample's epochs become one; several ways are separated by commas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

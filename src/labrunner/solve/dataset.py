@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from labrunner.solve.place import resolve_path
 from labrunner.solve.sample import Sample
 
 Record: TypeAlias = Mapping[str, Any]  # any JSON: a row as its author wrote it
+_LETTERS: Final = string.ascii_uppercase
 _FIELDS: Final = ("input", "target", "choices", "id", "sandbox", "files", "setup", "group")
 
 
@@ -61,6 +63,27 @@ class MemoryDataset(Sequence[Sample]):
             sample.id = position if sample.id is None else sample.id
         random.Random(seed).shuffle(self.samples)
 
+    def shuffle_choices(self, seed: int | None = None) -> None:
+        """Put every sample's choices into another order, the same for the same seed.
+
+        Targets that are letters go with their choices.
+        """
+        order = random.Random(seed)
+        for sample in self.samples:
+            if sample.choices:
+                _shuffle_choices(sample, sample.choices, order)
+
+
+def _shuffle_choices(sample: Sample, choices: list[str], order: random.Random) -> None:
+    positions = list(range(len(choices)))
+    order.shuffle(positions)
+    moved = {_LETTERS[old]: _LETTERS[new] for new, old in enumerate(positions[: len(_LETTERS)])}
+    sample.choices = [choices[old] for old in positions]
+    target = sample.target
+    sample.target = (
+        moved.get(target, target) if isinstance(target, str) else [moved.get(each, each) for each in target]
+    )
+
 
 Dataset: TypeAlias = MemoryDataset
 
@@ -91,6 +114,7 @@ class _Options:
     sample_fields: FieldSpec | RecordToSample | None
     limit: int | None
     shuffle: bool
+    shuffle_choices: bool | int | None
     seed: int | None
     auto_id: bool
     name: str | None
@@ -104,6 +128,7 @@ def json_dataset(  # noqa: PLR0913 - names that people bring with them
     auto_id: bool = False,
     shuffle: bool = False,
     seed: int | None = None,
+    shuffle_choices: bool | int | None = None,
     limit: int | None = None,
     name: str | None = None,
 ) -> MemoryDataset:
@@ -113,6 +138,7 @@ def json_dataset(  # noqa: PLR0913 - names that people bring with them
         sample_fields=sample_fields,
         limit=limit,
         shuffle=shuffle,
+        shuffle_choices=shuffle_choices,
         seed=seed,
         auto_id=auto_id,
         name=name,
@@ -128,6 +154,7 @@ def csv_dataset(  # noqa: PLR0913 - names that people bring with them
     auto_id: bool = False,
     shuffle: bool = False,
     seed: int | None = None,
+    shuffle_choices: bool | int | None = None,
     limit: int | None = None,
     name: str | None = None,
     delimiter: str = ",",
@@ -138,6 +165,7 @@ def csv_dataset(  # noqa: PLR0913 - names that people bring with them
         sample_fields=sample_fields,
         limit=limit,
         shuffle=shuffle,
+        shuffle_choices=shuffle_choices,
         seed=seed,
         auto_id=auto_id,
         name=name,
@@ -158,6 +186,13 @@ def _make(records: Iterable[tuple[str, Record]], options: _Options) -> MemoryDat
     dataset = MemoryDataset(samples, options.name or options.location.stem, str(options.location))
     if options.shuffle:
         dataset.shuffle(options.seed)
+    match options.shuffle_choices:
+        case None | False:
+            pass
+        case True:
+            dataset.shuffle_choices()
+        case seed:
+            dataset.shuffle_choices(seed)
     return dataset[: options.limit]
 
 

@@ -139,6 +139,11 @@ class ModelOutput:
         self.message.content = value
 
     @property
+    def choices(self) -> "list[ModelOutput]":
+        """The answer as a list of one: each has a `message` and a `stop_reason`."""
+        return [self]
+
+    @property
     def empty(self) -> bool:
         """Whether there is neither text nor a tool call."""
         return not self.message.content and not self.message.tool_calls

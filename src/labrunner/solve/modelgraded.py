@@ -30,17 +30,21 @@ def model_graded_qa(
     template: str | None = None,
     instructions: str | None = None,
     grade_pattern: str | None = None,
+    include_history: bool = False,
     partial_credit: bool = False,
     model: str | Model | None = None,
 ) -> Scorer:
-    """Ask a model whether the answer meets the target as its criterion; without `model`, the trial's own."""
+    """Ask a model whether the answer meets the target as its criterion; without `model`, the trial's own.
+
+    With `include_history` it is shown the conversation, not only what was asked first.
+    """
     text = read_template(template or TEMPLATE)
     told = instructions or _instructions(partial_credit)
     wanted = re.compile(grade_pattern or _PATTERN)
 
     async def score(state: TaskState, target: Target) -> Score:
         values = {
-            "question": state.input_text,
+            "question": _history(state) if include_history else state.input_text,
             "answer": state.output.completion,
             "criterion": target.text,
             "instructions": told,
@@ -59,15 +63,31 @@ def model_graded_fact(
     template: str | None = None,
     instructions: str | None = None,
     grade_pattern: str | None = None,
+    include_history: bool = False,
     partial_credit: bool = False,
     model: str | Model | None = None,
 ) -> Judge:
     """Ask a model whether the answer holds the facts of the target."""
-    judge = model_graded_qa(template or FACT_TEMPLATE, instructions, grade_pattern, partial_credit, model)
+    judge = model_graded_qa(
+        template or FACT_TEMPLATE,
+        instructions,
+        grade_pattern,
+        include_history=include_history,
+        partial_credit=partial_credit,
+        model=model,
+    )
     return Judge("model_graded_fact", judge.call, judge.metrics, judge.arguments)
 
 
 model_graded = model_graded_qa
+
+
+def _history(state: TaskState) -> str:
+    """What was said up to the answer; system messages are no part of the question."""
+    said = [message for message in state.messages if message.role != "system"]
+    if said and said[-1].role == "assistant":
+        said.pop()
+    return "\n\n".join(f"{message.role}: {message.content}" for message in said)
 
 
 def _instructions(partial_credit: bool) -> str:

@@ -68,9 +68,17 @@ class PythonTasks:
         return SolveExecutor(context, make, lambda: self._find(context, program))
 
     def metrics(self, experiment: Experiment) -> "Mapping[str, Sequence[Metric]]":
-        """The metrics of an experiment's scorers, where their code is at hand."""
+        """The metrics of an experiment's figures, where the code of its scorers is at hand."""
         live = self._lives.get(experiment.digest)
-        return {} if live is None else {judge.name: judge.metrics for judge in live.judges}
+        if live is None:
+            return {}
+        from labrunner.solve.results import name_figures
+
+        return {
+            name: metrics
+            for judge in live.judges
+            for name, metrics in name_figures(judge.name, judge.metrics, judge.metrics_of_keys).items()
+        }
 
     def reread(self, record: RunRecord, overrides: Overrides) -> Experiment:
         """Resolve a run's experiment as it is now: its file, or its `@task` function called again."""

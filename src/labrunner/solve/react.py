@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from labrunner.errors import InputError
 from labrunner.solve.messages import ChatMessageSystem, ChatMessageUser, ModelOutput
 from labrunner.solve.solver import Generate, Solver, solver
 from labrunner.solve.state import TaskState
@@ -16,14 +17,28 @@ GO_ON: Final = "Go on with the task. When you are done, call submit with your an
 
 
 @solver
-def react(
+def react(  # noqa: PLR0913 - names that people bring with them
     *,
+    name: str | None = None,
+    description: str | None = None,
     prompt: str | None = PROMPT,
     tools: Sequence[Tool | Callable[..., Any]] = (),
-    attempts: int = 50,
+    attempts: int = 1,
     on_continue: str = GO_ON,
+    max_turns: int = 200,
 ) -> Solver:
-    """Use tools in a loop until the model submits an answer, at most `attempts` turns."""
+    """Use tools in a loop until the model submits an answer, at most `max_turns` turns.
+
+    `name` and `description` are for the record. The first answer that is submitted counts: scoring happens
+    once, behind the barrier, so there are no further `attempts`.
+    """
+    del name, description
+    if attempts != 1:
+        raise InputError(
+            "react",
+            f"attempts={attempts}: the first answer that is submitted counts, since scoring happens once, "
+            "behind the barrier; to limit turns: max_turns=...",
+        )
     given = [as_tool(each) for each in tools]
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -41,7 +56,7 @@ def react(
         if prompt:
             state.messages.insert(0, ChatMessageSystem(prompt))
         state.tools = [*given, Tool("submit", submit)]
-        for _ in range(attempts):
+        for _ in range(max_turns):
             state = await generate(state, "single")
             if submitted:
                 state.output = ModelOutput.from_content(state.output.model, submitted[-1])

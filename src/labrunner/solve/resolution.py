@@ -217,7 +217,7 @@ def _program(task: Task, live: LiveTask) -> Program:
         limits=live.limits.given(),
         steps=tuple(describe(step) for step in ([live.command] if live.command else live.steps)),
         scorers=tuple(describe(scorer) for scorer in scorers),
-        reducer=epochs.reducer,
+        reducer=",".join(epochs.reducers),
     )
 
 

@@ -1,11 +1,13 @@
 """What a run's scores add up to: one figure per scorer and metric, with intervals. Read in one pass.
 
-A sample's epochs become one number first. Samples that failed are left out, and counted.
+A sample's epochs become one number first. Samples that failed are left out, and counted; so are those with
+too few graded epochs for what is asked.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 
 from labrunner.analysis.interval import Interval, TaskMean, mean_interval
@@ -72,14 +74,17 @@ class _Gathered:
 def compute_results(
     paths: RunPaths, experiment: Experiment, own: Mapping[str, Sequence[Metric]]
 ) -> EvalResults:
-    """Compute a run's figures; `own` are the scorers' metrics where their code is at hand."""
+    """Compute a run's figures; `own` are their metrics where the code of their scorers is at hand."""
     program = experiment.variants[0].program
-    reducer = program.reducer if program is not None else "mean"
+    reducers = program.reducer.split(",") if program is not None else ["mean"]
     gathered = _gather(paths)
     groups = {task.id: task.group for task in experiment.tasks}
+    metrics = {**_recorded_metrics(experiment), **own}
     scores = [
-        _score(name, values, reducer, own.get(name) or _recorded_metrics(experiment, name), groups)
-        for name, values in sorted(gathered.values.items(), key=lambda pair: _rank(experiment, pair[0]))
+        _score(name, gathered.values[name], reducer, chosen, groups)
+        for name in sorted(gathered.values, key=partial(_rank, experiment))
+        if (chosen := _find_metrics(metrics, name)) is not None
+        for reducer in reducers
     ]
     return EvalResults(
         total_samples=len(experiment.tasks) * len(experiment.variants) * experiment.replications,
@@ -111,15 +116,34 @@ def _rank(experiment: Experiment, name: str) -> tuple[int, str]:
     return (scorers.index(whose) if whose in scorers else len(scorers), name)
 
 
-def _recorded_metrics(experiment: Experiment, name: str) -> Sequence[Metric]:
-    """A scorer's metrics as the run recorded them; those that the author wrote himself need his code."""
+def name_figures(
+    scorer: str, metrics: Sequence[Metric], of_keys: Mapping[str, Sequence[Metric]]
+) -> dict[str, Sequence[Metric]]:
+    """A scorer's metrics by the names of its figures, or by patterns of them."""
+    return {scorer: metrics, **{f"{scorer}.{key}": given for key, given in of_keys.items()}}
+
+
+def _recorded_metrics(experiment: Experiment) -> dict[str, Sequence[Metric]]:
+    """Metrics as the run recorded them; those that the author wrote himself need his code."""
     program = experiment.variants[0].program
-    scorers = program.scorers if program is not None else ()
-    for scorer in scorers:
-        if scorer["name"] == name:
-            names = [each["name"] for each in scorer["metrics"]]
-            return [_BUILT_IN[each]() for each in names if each in _BUILT_IN]
-    return [known.accuracy(), known.stderr()]
+    found: dict[str, Sequence[Metric]] = {}
+    for scorer in program.scorers if program is not None else ():
+        of_keys = {key: _built_in(given) for key, given in scorer.get("metrics_of_keys", {}).items()}
+        found |= name_figures(scorer["name"], _built_in(scorer["metrics"]), of_keys)
+    return found
+
+
+def _built_in(described: Sequence[Mapping[str, str]]) -> list[Metric]:
+    return [_BUILT_IN[each["name"]]() for each in described if each["name"] in _BUILT_IN]
+
+
+def _find_metrics(metrics: Mapping[str, Sequence[Metric]], name: str) -> Sequence[Metric] | None:
+    """A figure's metrics: its own, or those of a pattern that fits; None for one that is not asked for."""
+    patterns = [each for each in metrics if each.startswith(f"{name}.")]
+    if name in metrics:
+        return metrics[name] if metrics[name] or not patterns else None
+    fitting = (each for each in metrics if "." in each and fnmatchcase(name, each))
+    return metrics.get(next(fitting, ""), [known.accuracy(), known.stderr()])
 
 
 def _score(
@@ -130,8 +154,9 @@ def _score(
     groups: Mapping[str, str | None],
 ) -> EvalScore:
     reduce = find_reducer(reducer)
-    means = {task: float(reduce(scores)) for task, scores in values.items()}
-    figures = {metric.name: _metric(metric, means, values, groups) for metric in metrics}
+    reduced = {task: reduce(scores) for task, scores in values.items()}
+    means = {task: float(number) for task, number in reduced.items() if number is not None}
+    figures = {metric.name: _metric(metric, means, values, groups) for metric in metrics if means}
     return EvalScore(name=name, reducer=reducer, scored_samples=len(means), metrics=figures)
 
 

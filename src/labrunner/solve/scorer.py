@@ -1,7 +1,7 @@
 """Scorers: what judges an attempt, behind the barrier. What `@scorer` makes, and what a `Task` accepts."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias
 
@@ -14,6 +14,8 @@ from labrunner.solve.state import TaskState
 
 P = ParamSpec("P")
 Scorer: TypeAlias = Callable[[TaskState, Target], Awaitable[Score]]
+MetricsOfKeys: TypeAlias = Mapping[str, Sequence[Metric]]
+"""Metrics by the name, or a pattern of names, in a score that is a map of values."""
 
 
 def default_metrics() -> tuple[Metric, ...]:
@@ -29,6 +31,7 @@ class Judge:
     call: Callable[..., Any]  # takes (state, target), may be async
     metrics: tuple[Metric, ...] = field(default_factory=default_metrics)
     arguments: dict[str, Any] = field(default_factory=dict)  # plain JSON, for the record
+    metrics_of_keys: MetricsOfKeys = field(default_factory=dict)
 
     async def __call__(self, state: TaskState, target: Target) -> Score:
         """Judge."""
@@ -39,16 +42,20 @@ class Judge:
 
     def describe(self) -> object:
         """Name, arguments and metrics."""
-        return {"name": self.name, "arguments": self.arguments, "metrics": describe(self.metrics)}
+        told = {"name": self.name, "arguments": self.arguments, "metrics": describe(self.metrics)}
+        return told | {"metrics_of_keys": describe(self.metrics_of_keys)} if self.metrics_of_keys else told
 
 
 def scorer(
-    metrics: Sequence[Metric] | None = None, name: str | None = None
+    metrics: Sequence[Metric | MetricsOfKeys] | MetricsOfKeys | None = None, name: str | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Judge]]:
-    """Make a function that returns a scorer into one that a run can record: `@scorer(metrics=[...])`."""
+    """Make a function that returns a scorer into one that a run can record: `@scorer(metrics=[...])`.
+
+    Where scores are maps, `{"part": [mean()], "*": [...]}` gives every value its metrics.
+    """
     if metrics is not None and callable(metrics):
         raise TypeError("write @scorer(metrics=[accuracy(), stderr()]), with brackets")
-    chosen = tuple(metrics) if metrics is not None else default_metrics()
+    chosen, of_keys = _sort(default_metrics() if metrics is None else metrics)
 
     def decorate(make: Callable[P, Any]) -> Callable[P, Judge]:
         @wraps(make)
@@ -58,11 +65,32 @@ def scorer(
             if not callable(score):
                 told = f"must return a function of state and target, found {type(score).__name__}"
                 raise TypeError(f"@scorer {called} {told}")
-            return Judge(called, score, chosen, arguments)
+            return Judge(called, score, chosen, arguments, of_keys)
 
         return made
 
     return decorate
+
+
+def _sort(
+    metrics: Sequence[Metric | MetricsOfKeys] | MetricsOfKeys,
+) -> tuple[tuple[Metric, ...], MetricsOfKeys]:
+    """Tell metrics of whole scores from those of a map's values."""
+    plain: list[Metric] = []
+    of_keys: dict[str, tuple[Metric, ...]] = {}
+    for each in [metrics] if isinstance(metrics, Mapping) else metrics:
+        if isinstance(each, Mapping):
+            of_keys |= {key: tuple(map(_check, given)) for key, given in each.items()}
+        else:
+            plain.append(_check(each))
+    return tuple(plain), of_keys
+
+
+def _check(given: object) -> Metric:
+    if isinstance(given, Metric):
+        return given
+    told = getattr(given, "__name__", type(given).__name__)
+    raise TypeError(f"a metric is what accuracy(), or a function with @metric above it, gives; found {told}")
 
 
 def as_judge(given: Callable[..., Any]) -> Judge:
@@ -85,5 +113,5 @@ def as_judges(given: Callable[..., Any] | Sequence[Callable[..., Any]] | None) -
         count = names.get(judge.name, 0)
         names[judge.name] = count + 1
         called = judge.name if count == 0 else f"{judge.name}{count}"
-        named.append(Judge(called, judge.call, judge.metrics, judge.arguments))
+        named.append(replace(judge, name=called))
     return tuple(named)

@@ -4,9 +4,11 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from labrunner.solve.metrics import accuracy, stderr
+from labrunner.solve.numerals import find_numbers, read_number, write_number
 from labrunner.solve.sample import Target
 from labrunner.solve.score import CORRECT, INCORRECT, Score
 from labrunner.solve.scorer import Scorer, scorer
@@ -15,6 +17,7 @@ from labrunner.solve.state import TaskState
 
 Location: TypeAlias = Literal["begin", "end", "any", "exact"]
 _LETTERS = string.ascii_uppercase
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 @scorer(metrics=[accuracy(), stderr()])
@@ -29,11 +32,16 @@ def includes(ignore_case: bool = True) -> Scorer:
 
 @scorer(metrics=[accuracy(), stderr()])
 def match(location: Location = "end", *, ignore_case: bool = True, numeric: bool = False) -> Scorer:
-    """Right when a target stands at the answer's end (or begin, or anywhere), punctuation apart."""
+    """Right when a target stands at the answer's end (or begin, or anywhere), punctuation apart.
+
+    With `numeric` a target that is a number is compared, by value, with the answer's last one (or its first,
+    or any).
+    """
 
     def fits(answer: str, wanted: str) -> bool:
-        if numeric:
-            answer, wanted = _numbers(answer), _numbers(wanted)
+        number = read_number(wanted) if numeric else None
+        if number is not None:
+            return _has_number(answer, number, location)
         if ignore_case:
             answer, wanted = answer.casefold(), wanted.casefold()
         return _stands(_stripped(answer), _stripped(wanted), location)
@@ -43,7 +51,7 @@ def match(location: Location = "end", *, ignore_case: bool = True, numeric: bool
 
 @scorer(metrics=[accuracy(), stderr()])
 def exact() -> Scorer:
-    """Right when the answer is a target, but for case, articles, punctuation and spaces."""
+    """Right when the answer is a target, but for case, articles, punctuation and how numbers are written."""
     return _comparing(lambda answer, wanted: _normalised(answer) == _normalised(wanted))
 
 
@@ -137,19 +145,28 @@ def _stripped(text: str) -> str:
     return text.strip().strip(string.punctuation + string.whitespace)
 
 
-def _numbers(text: str) -> str:
-    """The words of a text, numbers written in one way: `1,000.50` is `1000.5`."""
-    words = []
-    for word in text.split():
-        plain = word.strip(string.punctuation.replace("-", "").replace(".", "") + "$€£%").rstrip(".")
-        try:
-            words.append(f"{float(plain.replace(',', '')):g}")
-        except ValueError:
-            words.append(word)
-    return " ".join(words)
+def _has_number(answer: str, number: Decimal, location: Location) -> bool:
+    if location == "exact":
+        return read_number(answer) == number
+    found = list(find_numbers(answer))
+    match location:
+        case "begin":
+            return found[:1] == [number]
+        case "end":
+            return found[-1:] == [number]
+        case _:
+            return number in found
 
 
 def _normalised(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).casefold()
-    plain = "".join(char for char in plain if char not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
+    words = [word for each in plain.split() if (word := _normalised_word(each))]
+    kept = [word for word in words if word not in _ARTICLES]
+    return " ".join(kept or words)  # "A" may be all that is asked for
+
+
+def _normalised_word(word: str) -> str:
+    number = read_number(word)
+    if number is not None:
+        return write_number(number)
+    return "".join(char for char in word if char not in string.punctuation)

@@ -127,21 +127,25 @@ SEVERAL_CHOICES: Final = (
     "your answer must be 'ANSWER: LETTERS', without quotes, where LETTERS is one or more of {letters}.\n\n"
     "{question}\n\n{choices}"
 )
+THINK_FIRST: Final = "\n\nThink step by step before you answer."
 
 
 @solver
 def multiple_choice(
     *,
     template: str | None = None,
+    cot: bool = False,
     multiple_correct: bool = False,
     shuffle: bool | int = False,
     max_tokens: int | None = None,
 ) -> Solver:
     """Ask a multiple-choice question and note which choices the model takes; `choice()` scores it.
 
+    `cot` asks for thoughts before the answer, where there is no template of your own.
     `shuffle`, true or a seed, puts the choices into an order of the sample's own, the same in every run.
     """
-    text = read_template(template or (SEVERAL_CHOICES if multiple_correct else MULTIPLE_CHOICE))
+    own = SEVERAL_CHOICES if multiple_correct else MULTIPLE_CHOICE
+    text = read_template(template or (own + THINK_FIRST if cot else own))
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         if not state.choices:
@@ -166,13 +170,26 @@ def multiple_choice(
 
 def read_letters(completion: str, letters: str, *, several: bool) -> set[str]:
     """The letters that an answer names; none when it can't be told."""
-    found: list[str] = re.findall(r"(?i)^\W*ANSWER\W*:\s*(.+?)\s*$", completion, re.MULTILINE)
-    said = found[-1] if found else completion.strip() if len(completion.strip()) <= 3 else ""
-    named = re.findall(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])", said.upper())
-    if not named and several and re.fullmatch(r"[A-Za-z]+", said):
-        named = list(said.upper())
+    said = _read_said(completion).upper()
+    alone = re.match(r"\W*([A-Z])\s*[).:\]}*]", said)
+    if alone and not several:  # "D) A cat" means D
+        return {alone[1]} & set(letters)
+    named = re.findall(r"(?<![A-Z])([A-Z])(?![A-Z])", said)
+    if not named and several and set(said) <= set(letters):
+        named = list(said)
     chosen = {letter for letter in named if letter in letters}
     return chosen if several or len(chosen) == 1 else set()
+
+
+def _read_said(completion: str) -> str:
+    """What stands behind the last `ANSWER:` that begins a line, or behind the only one; or a few letters."""
+    starts = re.findall(r"(?i)^\W*ANSWER\W*:\s*(.+?)\s*$", completion, re.MULTILINE)
+    if starts:
+        return str(starts[-1])
+    inside = re.findall(r"(?i)\bANSWER\W*:\s*(.+?)\s*$", completion, re.MULTILINE)
+    if len(inside) == 1:
+        return str(inside[0])
+    return completion.strip() if len(completion.strip()) <= 3 else ""
 
 
 def read_template(template: str) -> str:
