@@ -46,6 +46,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials, read_state
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.classification import fail_ungraded
+from labrunner.trial.ledger import complete
 from labrunner.trial.phases import merged_plan
 from labrunner.trial.preparation import set_aside
 
@@ -262,19 +263,12 @@ class RegradeExecutor:
 def _complete(assignment: Assignment, end: AttemptEnd, agent: PhaseFact | None = None) -> Completion:
     """The completion of an attempt that needs no sandbox."""
     now = stamp(datetime.now(UTC))
-    return Completion(
-        token=assignment.token,
-        schedule_idx=assignment.slot.schedule_idx,
-        trial_id=assignment.trial_id,
+    timing = AttemptTiming(
         attempt=assignment.attempt,
-        end=end,
-        agent=agent,
-        timing=AttemptTiming(
-            attempt=assignment.attempt,
-            started_at=now,
-            ended_at=now,
-            host="",
-            sandbox="none",
-            message=end.message if isinstance(end, Failed) else None,
-        ),
+        started_at=now,
+        ended_at=now,
+        host="",
+        sandbox="none",
+        message=end.message if isinstance(end, Failed) else None,
     )
+    return msgspec.structs.replace(complete(assignment, end, timing), agent=agent)

@@ -89,7 +89,6 @@ class Settlement:
         attempts = (*pending.work.history, pending.completion)
         retry = self._retry_after(pending)
         if retry is not None:
-            self.tallies.retries += 1
             await self.writer.note_failed(pending.assignment.token, msgspec.json.encode(pending.completion))
             await self.executor.release(pending.assignment, SANDBOX_ONLY)
             again = Work(slot=pending.work.slot, history=attempts)

@@ -16,7 +16,6 @@ class Tallies:
     passed: int = 0
     failed: int = 0
     errors: int = 0
-    retries: int = 0
     first_error: RunError | None = None
     pause: str = ""
     """Why dispatch waits, when it does."""

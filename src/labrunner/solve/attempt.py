@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
-from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker
 from labrunner.sandbox.exec import ExecSandbox
@@ -89,9 +88,8 @@ class SolveAttempt:
             end = self._note_failure(failure)
         except StoreError:
             raise
-        except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
-            told = "".join(traceback.format_exception(bug))
-            end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
+        except Exception as bug:  # noqa: BLE001 - here our own bugs become records
+            end = classification.bug_failure(bug)
         if isinstance(end, Graded):
             self._notes.sandbox_gone(self._scene.assignment.token)
         return await self._complete(end)

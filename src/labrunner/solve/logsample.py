@@ -42,7 +42,6 @@ class EvalSample:
     def __init__(self, *, rows: SlotRows, task: Task, paths: RunPaths) -> None:
         """Join a sample's rows with what they refer to."""
         self._rows = rows
-        self._task = task
         self._paths = paths
         given = read_sample(task)
         self.id = rows.trial.ids.task_id

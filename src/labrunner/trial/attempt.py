@@ -1,12 +1,11 @@
 """One attempt, from its empty folder to its completion: setup, agent, barrier, grader, collection.
 
 Rules: every way out yields exactly one `Completion`, except cancellation and a disk that gave out, which
-pass through after the sandbox has ended everything; this is the one place where an `AttemptFailed` becomes
-a record, and where anything else that escapes is blamed on ourselves, with its traceback.
+pass through after the sandbox has ended everything. Here an `AttemptFailed` becomes a record, and anything
+else that escapes is blamed on ourselves, with its traceback.
 """
 
 import asyncio
-import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -14,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from labrunner.errors import AttemptFailed, StoreError
-from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.trial import classification, phases, preparation
@@ -63,9 +61,8 @@ class _Attempt:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         except StoreError:
             raise
-        except Exception as bug:  # noqa: BLE001 - the one place where our own bugs become records
-            told = "".join(traceback.format_exception(bug))
-            end = Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
+        except Exception as bug:  # noqa: BLE001 - here our own bugs become records
+            end = classification.bug_failure(bug)
         if isinstance(end, Graded):
             # A failure may end the run: its place stays taken until somebody has decided.
             self._notes.sandbox_gone(self._scene.assignment.token)

@@ -3,6 +3,7 @@
 An agent that fails is a measurement; an attempt with a cause is missing data. The two are never mixed.
 """
 
+import traceback
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +73,12 @@ def setup_failure(setup: PhaseFact) -> Failed | None:
     else:
         reason, told = "setup_exit", f"ended with exit status {setup.exit_status}"
     return Failed(cause=Cause.SETUP, reason=reason, message=f"the setup command {told}")
+
+
+def bug_failure(bug: Exception) -> Failed:
+    """The end of an attempt that our own code broke: blamed on ourselves, with its traceback."""
+    told = "".join(traceback.format_exception(bug))
+    return Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
 
 
 def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Failed | Graded | None:

@@ -41,7 +41,19 @@ class GivenError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stack: str | None = None
 
 
-class ScoreFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What each of a grader's files may say of the row that it becomes."""
+
+    ids: GivenIds | None = None
+    schedule_idx: int | None = None
+    attempt: int | None = None
+    row_seq: int | None = None
+    slot_commit_id: str | None = None
+    benchmark: dict[str, Any] | None = None  # the runner's own is recorded
+    ts: str | None = None
+
+
+class ScoreFile(GivenFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`benchmark_score.json` as a grader may write it: judgement, and identity if it likes."""
 
     verdict: Literal["pass", "fail", "missing", "error"] | None = None
@@ -54,16 +66,9 @@ class ScoreFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ext: dict[str, Any] = {}  # any JSON: the grader's own
     error: GivenError | None = None
     schema_version: Literal["benchmark_score_record_v1"] | None = None
-    ids: GivenIds | None = None
-    schedule_idx: int | None = None
-    attempt: int | None = None
-    row_seq: int | None = None
-    slot_commit_id: str | None = None
-    benchmark: dict[str, Any] | None = None  # the runner's own is recorded
-    ts: str | None = None
 
 
-class PredictionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PredictionFile(GivenFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`benchmark_prediction.json`: `{"kind", "value"}`, or the same under `prediction` with identity."""
 
     kind: Literal["patch", "text", "json", "artifact_ref"] | None = None
@@ -74,13 +79,6 @@ class PredictionFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     metrics: dict[str, MetricValue] = {}
     ext: dict[str, Any] = {}  # any JSON: the grader's own
     schema_version: Literal["benchmark_prediction_record_v1"] | None = None
-    ids: GivenIds | None = None
-    schedule_idx: int | None = None
-    attempt: int | None = None
-    row_seq: int | None = None
-    slot_commit_id: str | None = None
-    benchmark: dict[str, Any] | None = None  # the runner's own is recorded
-    ts: str | None = None
 
 
 _File = TypeVar("_File", ScoreFile, PredictionFile)
@@ -195,7 +193,7 @@ def _decode(data: bytes | Refusal, what: str, shape: type[_File]) -> _File:
         raise GraderFailed(f"{what}_shape", f"the {what} file has the wrong shape: {error}") from error
 
 
-def _check_identity(given: ScoreFile | PredictionFile, identity: Identity, what: str) -> None:
+def _check_identity(given: GivenFile, identity: Identity, what: str) -> None:
     expected = {"schedule_idx": identity.schedule_idx, "attempt": identity.attempt, "row_seq": 0}
     found = {name: getattr(given, name) for name in expected}
     if given.ids is not None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from labrunner.records.canonical import stamp
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, Graded, PhaseFact
 from labrunner.sandbox.door import AgentRun, PhaseEnd
 from labrunner.trial import phases
-from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collection import Collected
 from labrunner.trial.masking import Masker
@@ -91,20 +93,14 @@ class Ledger:
 
     def complete(self, end: AttemptEnd, kept: Collected) -> Completion:
         """Make the attempt's completion."""
-        assignment = self.scene.assignment
-        return Completion(
-            token=assignment.token,
-            schedule_idx=assignment.slot.schedule_idx,
-            trial_id=assignment.trial_id,
-            attempt=assignment.attempt,
-            end=end,
+        return msgspec.structs.replace(
+            complete(self.scene.assignment, end, self._timing(end, kept)),
             setup=self.setup,
             agent=self.agent,
             grader=self.grader,
             grader_tries=self.grader_tries,
             barrier=self.barrier,
             files=kept.files if isinstance(end, Graded) else (),
-            timing=self._timing(end, kept),
         )
 
     def _timing(self, end: AttemptEnd, kept: Collected) -> AttemptTiming:
@@ -129,6 +125,18 @@ class Ledger:
 
     def _told(self, text: str) -> str:
         return self.masker.mask_text(text)[:MOST_TOLD]
+
+
+def complete(assignment: Assignment, end: AttemptEnd, timing: AttemptTiming) -> Completion:
+    """The completion of an attempt of which nothing but its end is known."""
+    return Completion(
+        token=assignment.token,
+        schedule_idx=assignment.slot.schedule_idx,
+        trial_id=assignment.trial_id,
+        attempt=assignment.attempt,
+        end=end,
+        timing=timing,
+    )
 
 
 def make_fact(end: PhaseEnd) -> PhaseFact:
