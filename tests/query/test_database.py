@@ -144,6 +144,20 @@ def test_several_runs_are_asked_at_once(tmp_path: Path) -> None:
     assert found == [("one", 11, 9), ("two", 11, 9)]
 
 
+@pytest.mark.parametrize("columns", ["*", "run_id, schedule_idx", "run_id, schedule_idx, task_group"])
+def test_rows_come_in_the_order_of_runs_and_slots_where_none_is_asked_for(
+    tmp_path: Path, columns: str
+) -> None:
+    experiment = make_grid(tasks=1_200, replications=2)
+    names = ("second", "first")
+    runs = [
+        write_run(tmp_path, experiment, lambda slot: Told() if slot.schedule_idx != 9 else None, run_id=name)
+        for name in names
+    ]
+    found = [row[:2] for row in rows_of(runs, f"select {columns} from trials")]
+    assert found == [(name, slot) for name in names for slot in range(4_800) if slot != 9]
+
+
 def test_groups_and_invalidations_stand_beside_the_trials(tmp_path: Path) -> None:
     experiment = make_grid(tasks=2, variants=("a",))
     tasks = tuple(make_task(task.id, group=f"g{task.id}") for task in experiment.tasks)

@@ -190,19 +190,14 @@ def make_table(name: str, files: Sequence[tuple[str, bool]], reached: frozenset[
 
 
 def _read_rows(view: View, files: Sequence[tuple[str, bool]]) -> str:
-    parts = [
-        _read(view, [path for path, flag in files if flag is is_committed], is_committed=is_committed)
-        for is_committed in (True, False)
-        if any(flag is is_committed for _, flag in files)
-    ]
-    return " UNION ALL ".join(parts)
+    # File by file: DuckDB reads several at once in whatever order its threads come to them.
+    return " UNION ALL ".join(_read(view, path, is_committed=is_committed) for path, is_committed in files)
 
 
-def _read(view: View, paths: Sequence[str], *, is_committed: bool) -> str:
+def _read(view: View, path: str, *, is_committed: bool) -> str:
     columns = ", ".join(f"{quote(name)}: {quote(kind)}" for name, kind in view.reads.items())
-    listed = ", ".join(map(quote, paths))
     return (
-        f"SELECT *, {str(is_committed).lower()} AS committed FROM read_json([{listed}], "
+        f"SELECT *, {str(is_committed).lower()} AS committed FROM read_json({quote(path)}, "
         f"format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 134217728)"
     )
 
