@@ -37,5 +37,4 @@ def make_arm(
         tally=tally,
         groups=known,
         digests=digests or {},
-        planned=sum(map(len, scores.values())),
     )

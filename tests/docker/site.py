@@ -32,7 +32,7 @@ class DockerPlace(Place):
     @asynccontextmanager
     async def open(self, **limits: Any) -> AsyncIterator[Sandbox]:
         wanted = replace(plan(**limits), kind="docker", image=self.image)
-        spec = SandboxSpec(folders=self.folders, plan=wanted, agent_dir=self.agent_dir, label="test")
+        spec = SandboxSpec(folders=self.folders, plan=wanted, agent_dir=self.agent_dir)
         async with self.maker.open(spec) as sandbox:
             yield sandbox
 
@@ -60,7 +60,6 @@ class Site:
             folders=folders,
             plan=make_sandbox(**settings),
             agent_dir=None,
-            label=trial,
             mark=mark,
             demands=demands or Demands(),
         )

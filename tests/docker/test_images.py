@@ -27,7 +27,7 @@ class Shelf(Engine):
     async def image(self, name: str) -> ImageFacts:
         if name not in self.here:
             raise EngineRefused(404, "looking", "no such image")
-        return ImageFacts(id=f"sha256:{name}", repo_digest=None, user="", env={}, size=1)
+        return ImageFacts(id=f"sha256:{name}", repo_digest=None, user="", env={})
 
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
         self.pulls.append(name)

@@ -21,9 +21,7 @@ async def main() -> None:
     folders = AttemptFolders(root=Path(order["root"]))
     agent_dir = Path(order["agent_dir"]) if order.get("agent_dir") else None
     python = maker.guest_paths(folders, agent_dir).python
-    spec = SandboxSpec(
-        folders=folders, plan=SandboxPlan(**order["plan"]), agent_dir=agent_dir, label="driver"
-    )
+    spec = SandboxSpec(folders=folders, plan=SandboxPlan(**order["plan"]), agent_dir=agent_dir)
     phases = [
         Phase(
             name=name,

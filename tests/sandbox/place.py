@@ -55,7 +55,7 @@ class Place:
 
     @asynccontextmanager
     async def open(self, **limits: Any) -> AsyncIterator[Sandbox]:
-        spec = SandboxSpec(folders=self.folders, plan=plan(**limits), agent_dir=self.agent_dir, label="test")
+        spec = SandboxSpec(folders=self.folders, plan=plan(**limits), agent_dir=self.agent_dir)
         async with self.maker.open(spec) as sandbox:
             yield sandbox
 

@@ -25,7 +25,6 @@ class Arm:
     """Every task that was planned, with its group."""
     digests: Mapping[str, str]
     """Digests of the tasks' contents."""
-    planned: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

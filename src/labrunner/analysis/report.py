@@ -74,9 +74,8 @@ def make_arms(
             tally=tally.variants.get(variant_id, VariantTally()),
             groups=tally.groups,
             digests=digests or {},
-            planned=slots,
         )
-        for variant_id, slots in planned.items()
+        for variant_id in planned
     )
 
 

@@ -43,7 +43,6 @@ class Live:
     """A run under way, as a display may look at it."""
 
     plan: Plan
-    paths: RunPaths
     tallies: Tallies
     writer: RunWriter
     stop: StopRequest
@@ -106,9 +105,7 @@ class Session:
 
     async def carry_out(self, watch: Watch) -> RunEnd:
         """Carry out what is owed; whatever happens on the way, the status says how it ended."""
-        live = Live(
-            plan=self._plan, paths=self._paths, tallies=self._tallies, writer=self._writer, stop=self.stop
-        )
+        live = Live(plan=self._plan, tallies=self._tallies, writer=self._writer, stop=self.stop)
         await self._write_status("started", None)
         await self._cut_off()
         try:

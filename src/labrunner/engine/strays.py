@@ -23,7 +23,6 @@ class Stray:
 
     run: RunPaths
     ids: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
@@ -46,13 +45,12 @@ async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
 async def _of_run(engine: "Engine", mark: RunMark, run: RunListing) -> Stray:
     from labrunner.sandbox.docker.survivors import find_left, judge, list_own
 
-    own = {each.id: each.name for each, _ in await list_own(engine, mark, kept=True)}
+    own = [each.id for each, _ in await list_own(engine, mark, kept=True)]
     alive = set[str]()
     if run.state != "success":
         survivors = [judge(left) for left in await find_left(engine, mark)]
         alive = {id for each in survivors if each.is_adoptable(repeatable_grader=True) for id in each.ids}
-    ids = tuple(id for id in own if id not in alive)
-    return Stray(run=run.paths, ids=ids, names=tuple(own[id] for id in ids))
+    return Stray(run=run.paths, ids=tuple(id for id in own if id not in alive))
 
 
 async def remove_strays(ids: tuple[str, ...]) -> None:

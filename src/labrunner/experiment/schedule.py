@@ -104,13 +104,6 @@ class Schedule:
                 }
             )
 
-    def digest(self, experiment: Experiment) -> str:
-        """Digest of `schedule.jsonl`."""
-        state = hashlib.sha256()
-        for line in self.lines(experiment):
-            state.update(line)
-        return f"sha256:{state.hexdigest()}"
-
     def _radix(self) -> tuple[tuple[str, int], ...]:
         """Names and counts of the position's digits, the outermost first."""
         counts = {"variant": self.variants, "task": self.tasks, "repl": self.replications}

@@ -149,10 +149,8 @@ class SandboxSpec:
     folders: AttemptFolders
     plan: SandboxPlan
     agent_dir: Path | None
-    label: str
-    """Run, trial, attempt and token, for names of control groups."""
     mark: Mark | None = None
-    """The same for machines; None in a probe, which nobody adopts."""
+    """Run, trial, attempt and token; None in a probe, which nobody adopts."""
     demands: Demands = NO_DEMANDS
 
 

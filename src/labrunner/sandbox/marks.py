@@ -19,7 +19,6 @@ STARTED: Final = 19
 class RunMark:
     """One run's directory on one machine."""
 
-    root: Path
     run_id: str
     machine: str
     device: int
@@ -29,7 +28,7 @@ class RunMark:
     def of(cls, root: Path, run_id: str) -> "RunMark":
         """Mark the run whose directory this is."""
         found = root.stat()
-        return cls(root=root, run_id=run_id, machine=machine_id(), device=found.st_dev, inode=found.st_ino)
+        return cls(run_id=run_id, machine=machine_id(), device=found.st_dev, inode=found.st_ino)
 
     @property
     def place(self) -> str:

@@ -33,7 +33,7 @@ async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
 async def _launch(maker: SandboxMaker, plan: SandboxPlan, folders: AttemptFolders) -> str | None:
     for folder in folders.all():
         folder.mkdir()
-    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, label="preflight")
+    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None)
     async with maker.open(spec) as sandbox:
         end = (await sandbox.run_agent(None, PROBE)).agent
     if end is None or end.exit_status != 0 or not (folders.workspace / "result").is_file():

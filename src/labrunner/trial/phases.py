@@ -47,7 +47,7 @@ def merged_plan(task: Task, variant: Variant) -> SandboxPlan:
 
 def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
     """What a sandbox must know about the attempt that it is made for."""
-    assignment, run_id = scene.assignment, scene.context.run_id
+    assignment = scene.assignment
     mark = Mark(
         run=scene.context.mark(),
         trial_id=assignment.trial_id,
@@ -58,7 +58,6 @@ def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
         folders=scene.folders,
         plan=sandbox_plan(scene),
         agent_dir=scene.agent_dir,
-        label=f"{run_id}/{assignment.trial_id}/{assignment.attempt}/{assignment.token}",
         mark=mark,
         demands=demands(scene.context.experiment, scene.task, scene.variant),
     )

@@ -163,7 +163,6 @@ class ImageFacts:
     repo_digest: str | None
     user: str
     env: Mapping[str, str]
-    size: int
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> "ImageFacts":
@@ -175,5 +174,4 @@ class ImageFacts:
             repo_digest=next(iter(answer.get("RepoDigests") or ()), None),
             user=str(config.get("User") or ""),
             env={name: value for name, _, value in pairs},
-            size=int(answer.get("Size") or 0),
         )

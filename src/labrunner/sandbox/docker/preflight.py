@@ -113,7 +113,7 @@ async def _attempt(
 ) -> str | None:
     for folder in folders.all():
         folder.mkdir(parents=True)
-    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, label="preflight", demands=demands)
+    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
     _, agent_network, grader_network = demands.networks or (OFF, OFF, OFF)
     agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
     seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
