@@ -1,5 +1,6 @@
 import asyncio
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,19 @@ def test_settings_reach_the_provider(tmp_path: Path, echoing: ChatServer) -> Non
     assert (asked["temperature"], asked["seed"], asked["stop"], asked["top_p"]) == (0.25, 11, ["END"], 0.5)
     assert asked["max_completion_tokens"] == 7
     assert log.eval.model_config == {"temperature": 0.25, "seed": 11, "stop_seqs": ["END"], "top_p": 0.5}
+
+
+def test_what_a_model_leaves_out_is_not_warned_of_at_every_request(
+    tmp_path: Path, echoing: ChatServer
+) -> None:
+    task = make_task(samples(*map(str, range(20))))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        ask(echoing, tmp_path, task, temperature=0.5, presence_penalty=0.5)
+    told = [each for each in warned if "presence_penalty" in str(each.message)]
+    # Once, but that Python forgets what it has said whenever a library sets filters of its own.
+    assert 1 <= len(told) <= 3
+    assert len(echoing.requests) == 20
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 Rules: only the tables that a query names are loaded, into memory, with the columns that it can reach; then
 the door is closed (no file, no extension, no attaching, no other setting) before a word of the query is
-carried out. One SELECT, no more. Rows lie in the order of the runs as they were named, and of their files: what
-is asked without an order has the same one each time.
+carried out. One SELECT, no more. Rows lie in the order of the runs as they were named, and of their files:
+what is asked without an order has the same one each time.
 """
 
 import re

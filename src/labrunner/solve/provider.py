@@ -65,16 +65,13 @@ class ProviderBackend:
     async def request(self, request: Request) -> ModelOutput:
         """Make one request."""
         try:
-            with warnings.catch_warnings():
-                # A model that knows no retries of its own is what is wanted.
-                warnings.simplefilter("ignore", UnsupportedSettingWarning)
-                response = await model_request(
-                    self._model,
-                    to_theirs(request.messages),
-                    model_settings=_settings(request),
-                    model_request_parameters=_parameters(request),
-                    instrument=False,
-                )
+            response = await model_request(
+                self._model,
+                to_theirs(request.messages),
+                model_settings=_settings(request),
+                model_request_parameters=_parameters(request),
+                instrument=False,
+            )
         except exceptions.ModelContextWindowExceededError as error:
             return ModelOutput.from_content(self._name, str(error), stop_reason="model_length")
         except exceptions.ModelAPIError as error:
@@ -105,6 +102,7 @@ class ProviderBackend:
 
 def make_provider(name: ModelName, base_url: str | None) -> ProviderBackend:
     """Make the client for a model. Raises InputError: unknown names, missing keys."""
+    _bound_warnings()
     provider = _ALIASES.get(name.provider, name.provider)
 
     def make(kind: str) -> Any:  # noqa: ANN401 - pydantic-ai's own
@@ -118,6 +116,18 @@ def make_provider(name: ModelName, base_url: str | None) -> ProviderBackend:
         told = str(error).partition(". ")[0]
         raise InputError("model", f"{name}: {told[:1].lower()}{told[1:].rstrip('.')}") from error
     return ProviderBackend(model, str(name))
+
+
+def _bound_warnings() -> None:
+    """Let pydantic-ai warn of one thing once, not once a request.
+
+    Set for good: filters are the whole process's, and requests that put them back would do so in any order.
+    """
+    if any(each[2] is UnsupportedSettingWarning for each in warnings.filters):
+        return  # setting them again would make Python forget what it has warned of
+    warnings.filterwarnings("once", category=UserWarning, module=r"pydantic_ai\b")
+    # A model that knows no retries of its own is what is wanted.
+    warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
 
 
 def to_theirs(messages: Sequence[ChatMessage]) -> list[theirs.ModelMessage]:
