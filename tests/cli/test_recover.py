@@ -1,6 +1,8 @@
 import json
+import os
 import re
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,24 @@ def test_showing_a_crashed_run_says_what_was_lost_and_what_to_type(crashed: Path
     assert re.search(r"in flight +t1\.baseline\.0-\w+ \(its agent had not ended\)", shown.out)
     assert "the machine was not restarted since" in shown.out
     assert re.search(r"to go on +lab continue x\n", shown.out)
+
+
+def test_every_view_of_a_crash_names_the_same_last_sign_of_life(crashed: Path) -> None:
+    later = datetime.fromisoformat(lab("show", "x", "--json", cwd=crashed).json()["status"]["updated_at"])
+    os.utime(crashed / ".lab/runs/x/commits.jsonl", times=(later.timestamp() + 60,) * 2)
+
+    shown = lab("show", "x", cwd=crashed).out
+    crash = lab("show", "x", "--json", cwd=crashed).json()["crash"]
+    lab("log", "recover", "x", cwd=crashed)
+    report = lab("show", "x-recovered", "--json", cwd=crashed).json()
+
+    sign = crash["last_sign_at"]
+    assert datetime.fromisoformat(sign) > later
+    assert f"the last sign of life was at {sign}\n" in shown
+    assert f"last sign of life  {sign};" in shown
+    assert report["status"]["error"]["message"] == f"recovered from x, last sign of life {sign}"
+    assert (crash["committed"], crash["buffered"], crash["owed"]) == (1, 2, 1)
+    assert [each["state"] for each in crash["in_flight"]] == ["dispatched"]
 
 
 def test_a_crashed_run_is_listed_with_what_it_finished_not_with_what_it_last_said(crashed: Path) -> None:

@@ -157,10 +157,15 @@ def test_each_state_is_told_in_words() -> None:
     status = msgspec.structs.replace(make_status(buffered=2), ended_at=None, chain=None)
     error = RunError(message="disk full", cause="sandbox", trial_id="t0.a.0")
     assert state_line("started", status, finished=5) == (
-        "running: 5 of 8 trials finished (2 of them wait in the buffer for slots before them), 2 running"
+        "running: 5 of 8 trials finished (2 of them wait in the buffer for slots before), 2 running"
     )
+    one = msgspec.structs.replace(make_status(buffered=1), ended_at=None, chain=None)
+    assert "(1 of them waits in the buffer for slots before)" in state_line("started", one, finished=5)
     assert state_line("crashed", status, finished=5) == (
         "crashed: 5 of 8 trials finished; the last sign of life was at 2026-05-29T12:01:00.000Z"
+    )
+    assert state_line("crashed", status, finished=5, last_sign_at="2026-05-29T12:02:00.000Z").endswith(
+        "the last sign of life was at 2026-05-29T12:02:00.000Z"
     )
     failed_status = msgspec.structs.replace(make_status(), error=error)
     assert state_line("error", failed_status, finished=5) == (

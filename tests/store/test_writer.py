@@ -191,9 +191,9 @@ async def test_after_a_failed_write_or_sync_nothing_more_is_written(
                 await finish(writer, 1)
             calls.clear()
             for idx in (1, 2, 3):
-                with pytest.raises(StoreError, match="failed before"):
+                with pytest.raises(StoreError, match="storage failed: "):
                     await finish(writer, idx)
-            with pytest.raises(StoreError, match="failed before"):
+            with pytest.raises(StoreError, match="storage failed: "):
                 await writer.write_status(make_status(PLANNED))
 
     with pytest.raises(StoreError, match="the disk is full"):

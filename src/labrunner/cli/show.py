@@ -1,6 +1,7 @@
 """`lab show`: a run's summary, or one of its trials."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from labrunner.display.crash import show_crash
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.lookup import RunPicture, find_telling_trial, find_trial, picture
-from labrunner.engine.postmortem import examine_crash
+from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
@@ -55,11 +56,13 @@ def show(  # noqa: PLR0913 - the signature is the command line
         return
     seen = picture(paths)
     unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
-    _show_run(seen, unmet, as_json=as_json)
+    with suppress(BrokenPipeError):  # the exit code still counts
+        _show_run(seen, unmet, as_json=as_json)
     raise typer.Exit(tell_unmet(unmet))
 
 
 def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
+    crash = examine_crash(seen.paths) if seen.state == "crashed" else None
     if as_json:
         told = {
             "run": str(seen.paths.root),
@@ -67,23 +70,46 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
             "status": seen.status,
             "summary": seen.summary,
             "unmet": unmet,
+            **({"crash": _plain(crash)} if crash else {}),
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     name, telling = address(seen.paths), find_telling_trial(seen.paths, seen.status)
     hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {name} {telling or 'TRIAL'}")]
     console = make_console()
-    console.print(show_run(state=seen.state, status=seen.status, summary=seen.summary, hints=hints))
-    if seen.state == "crashed":
+    console.print(
+        show_run(
+            state=seen.state,
+            status=seen.status,
+            summary=seen.summary,
+            hints=hints,
+            last_sign_at=crash.last_sign_at if crash else None,
+        )
+    )
+    if crash:
         console.print("")
-        console.print(_crash(seen.paths))
+        console.print(_crash(seen.paths, crash))
         console.print("")
     if seen.state not in {"started", "success"}:
         console.print(DECISION)
 
 
-def _crash(paths: RunPaths) -> RenderableType:
-    found = examine_crash(paths)
+def _plain(found: Postmortem) -> dict[str, object]:
+    """What is known about a crash, for programs."""
+    return {
+        "last_sign_at": found.last_sign_at,
+        "has_rebooted": found.has_rebooted,
+        "committed": found.committed,
+        "buffered": found.buffered,
+        "in_flight": [
+            {"trial_id": note.trial_id, "attempt": note.attempt, "state": note.state}
+            for note in found.in_flight
+        ],
+        "owed": found.owed,
+    }
+
+
+def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
     return show_crash(
         last_sign_at=found.last_sign_at,
         has_rebooted=found.has_rebooted,

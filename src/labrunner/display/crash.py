@@ -40,6 +40,6 @@ def _reboot(has_rebooted: bool | None) -> str:
         case True:
             return "; the machine was restarted since: power cut or reboot"
         case False:
-            return "; the machine was not restarted since: the process was killed or ran out of memory"
+            return "; the machine was not restarted since: killed, or out of memory or disk"
         case None:
             return ""

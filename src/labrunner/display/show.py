@@ -41,10 +41,14 @@ def show_run(
     status: StatusRecord,
     summary: SummaryRecord,
     hints: Sequence[tuple[str, str]] = (),
+    last_sign_at: str | None = None,
     in_full: bool = True,
 ) -> RenderableType:
-    """Show a run, or only what nobody should overlook of it; `hints` say where to look next."""
-    told = state_line(state, status, finished=summary.totals.trials)
+    """Show a run, or only what nobody should overlook of it; `hints` say where to look next.
+
+    `last_sign_at` is of a crashed run: the newest thing that its owner wrote, if not its status.
+    """
+    told = state_line(state, status, finished=summary.totals.trials, last_sign_at=last_sign_at)
     return stack(
         make_line(told, _STYLES.get(state, "")),
         make_line(f"digest {status.chain}") if status.chain else None,
@@ -59,7 +63,9 @@ def name_state(state: str) -> str:
     return "running" if state == "started" else state
 
 
-def state_line(state: RunState, status: StatusRecord, *, finished: int) -> str:
+def state_line(
+    state: RunState, status: StatusRecord, *, finished: int, last_sign_at: str | None = None
+) -> str:
     """Say in one line how a run stands; `finished` was counted, the status of a crashed run is older."""
     planned, buffered = status.counts.planned, status.counts.buffered
     share = f"all {planned:,}" if finished == planned > 1 else f"{finished:,} of {planned:,}"
@@ -68,15 +74,17 @@ def state_line(state: RunState, status: StatusRecord, *, finished: int) -> str:
         took = datetime.fromisoformat(status.ended_at) - datetime.fromisoformat(status.started_at)
         told += f" in {format_duration(took.total_seconds())}"
     if buffered and state != "crashed":
-        told += f" ({buffered:,} of them wait in the buffer for slots before them)"
-    return told + _describe_end(state, status)
+        told += (
+            f" ({buffered:,} of them {'waits' if buffered == 1 else 'wait'} in the buffer for slots before)"
+        )
+    return told + _describe_end(state, status, last_sign_at or status.updated_at)
 
 
-def _describe_end(state: RunState, status: StatusRecord) -> str:
+def _describe_end(state: RunState, status: StatusRecord, last_sign_at: str) -> str:
     if state == "started":
         return f", {status.counts.running:,} running"
     if state == "crashed":
-        return f"; the last sign of life was at {status.updated_at}"
+        return f"; the last sign of life was at {last_sign_at}"
     if status.error is None:
         return ""
     cause = f"{status.error.cause}: " if status.error.cause else ""

@@ -45,7 +45,7 @@ def examine_crash(paths: RunPaths) -> Postmortem:
     ]
     owner = last_owner(paths)
     return Postmortem(
-        last_sign_at=_last_sign(paths),
+        last_sign_at=find_last_sign(paths),
         has_rebooted=None if owner is None or not owner.boot_id else owner.boot_id != boot_id(),
         owner=owner,
         committed=committed,
@@ -55,8 +55,8 @@ def examine_crash(paths: RunPaths) -> Postmortem:
     )
 
 
-def _last_sign(paths: RunPaths) -> str:
-    """The newest of what the owner's files say: status, journal, buffer."""
+def find_last_sign(paths: RunPaths) -> str:
+    """When a run's owner was alive for sure: the newest of what its files say, status, journal, buffer."""
     status = read_status(paths)
     wal = paths.buffer.with_name(f"{paths.buffer.name}-wal")
     times = [

@@ -19,6 +19,7 @@ import msgspec
 from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import link_tree, rewrite
 from labrunner.engine.lookup import read_experiment
+from labrunner.engine.postmortem import find_last_sign
 from labrunner.engine.session import make_summary
 from labrunner.errors import InputError, RunLocked
 from labrunner.experiment.model import Experiment
@@ -222,7 +223,7 @@ class _Report:
     def _status(self, writer: RunWriter) -> StatusRecord:
         before, now = read_status(self._source), stamp(datetime.now(UTC))
         total = len(self._schedule)
-        died = f", last sign of life {before.updated_at}" if before else ""
+        died = f", last sign of life {find_last_sign(self._source)}" if before else ""
         return StatusRecord(
             schema_version="status_v1",
             run_id=self._record.run_id,

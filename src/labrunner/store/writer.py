@@ -144,9 +144,7 @@ class RunWriter:
 
     def _refuse_if_broken(self) -> None:
         if self._thread.broken is not None:
-            raise StoreError(
-                f"the run's storage failed before: {self._thread.broken}"
-            ) from self._thread.broken
+            raise StoreError(f"the run's storage failed: {self._thread.broken}") from self._thread.broken
 
 
 @asynccontextmanager
