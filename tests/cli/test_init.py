@@ -41,3 +41,20 @@ def test_where_there_are_only_python_tasks_run_says_how_to_name_one(tmp_path: Pa
 
     assert refused.code == 2
     assert "for a task in Python, name it: lab run files.py" in refused.err
+
+
+def test_what_to_type_next_can_be_typed(tmp_path: Path) -> None:
+    written = lab("init", "my folder's", cwd=tmp_path)
+
+    command = next(line for line in written.out.splitlines() if line.startswith("next: ")).removeprefix(
+        "next: "
+    )
+    assert shlex.split(command) == ["cd", "my folder's", "&&", "lab", "run"]
+
+
+def test_a_place_that_can_not_hold_it_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+
+    refused = lab("init", "taken", cwd=tmp_path)
+
+    assert (refused.code, refused.err) == (3, "lab init: writing an experiment to taken: not a directory\n")

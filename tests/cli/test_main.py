@@ -1,6 +1,9 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from labrunner.sandbox.bwrap import find_bwrap
 from tests.cli.calling import LAB, environment, lab, write_experiment
 
 
@@ -13,6 +16,14 @@ def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=100,
     )
+
+
+def read_only(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`lab` where nothing can be written, root or not."""
+    bwrap = find_bwrap()
+    assert bwrap is not None
+    argv = [bwrap.path, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", str(LAB), *command.split()]
+    return subprocess.run(argv, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=100)
 
 
 def test_a_run_without_any_stream_goes_to_its_end(tmp_path: Path) -> None:
@@ -41,3 +52,56 @@ def test_a_current_folder_that_is_gone_is_told_in_words(tmp_path: Path) -> None:
         2,
         "lab run: the current folder is gone; change to one that exists\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("lab --help", 0),
+        ("lab show --help", 0),
+        ("lab log list", 0),
+        ("lab show x", 0),
+        ('lab query x "SELECT * FROM trials"', 0),
+        ('lab show x --require "pass >= 2"', 4),
+        ('lab compare x --require "pass >= 2"', 4),
+        ("lab run", 0),
+        ("lab run --task-id t0 --require-coverage 2", 2),
+    ],
+)
+def test_a_reader_who_goes_away_does_not_change_the_exit_code(
+    finished: Path, command: str, code: int
+) -> None:
+    ended = shell(f"{{ {command}; echo $? >&2; }} | true", finished)
+    assert ended.stderr.splitlines()[-1] == str(code), ended.stderr
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_experiment(tmp_path_factory.mktemp("finished"), extra="variants: [{id: a}, {id: b}]\n")
+    assert lab("run", "--run-id", "x", cwd=folder).code == 0
+    return folder
+
+
+@pytest.mark.bwrap
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("doctor", 2, "can't be written to by this user, or at all; choose another --log-dir"),
+        ("run", 2, "can't be written to by this user, or at all; choose another --log-dir"),
+        ("init sub", 3, "lab init: writing an experiment to sub: the file system is read-only"),
+        ("export x --to csv", 3, "the file system is read-only"),
+    ],
+)
+def test_a_place_that_can_only_be_read_is_told_in_words(
+    finished: Path, command: str, code: int, told: str
+) -> None:
+    ended = read_only(command, finished)
+    assert ended.returncode == code, ended.stderr
+    assert told in " ".join((ended.stdout + ended.stderr).split())
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.bwrap
+def test_what_can_be_read_is_shown_from_a_place_that_can_only_be_read(finished: Path) -> None:
+    shown = read_only("show x", finished)
+    assert shown.stdout.startswith("success: all 6 trials finished"), shown.stderr

@@ -1,6 +1,7 @@
 """`lab compare`: variants of a run, or runs, task by task."""
 
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -41,10 +42,11 @@ def compare(  # noqa: PLR0913 - the signature is the command line
     requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
     contest = compare_runs([find_run(log_dir, run) for run in runs], baseline=baseline)
     unmet = contest.find_unmet(requirements)
-    if as_json:
-        _print_json(contest, unmet)
-    else:
-        make_console().print(show_comparisons(contest.comparisons, contest.retry_shift))
+    with suppress(BrokenPipeError):  # the exit code still counts
+        if as_json:
+            _print_json(contest, unmet)
+        else:
+            make_console().print(show_comparisons(contest.comparisons, contest.retry_shift))
     raise typer.Exit(tell_unmet(unmet))
 
 

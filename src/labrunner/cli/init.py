@@ -1,6 +1,7 @@
 """`lab init`: writes a small runnable experiment with the sandbox that works here."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -12,6 +13,7 @@ import typer
 from labrunner.cli.options import make_app
 from labrunner.errors import InputError
 from labrunner.sandbox.bwrap import works_here
+from labrunner.store.durable import storing
 
 app = make_app()
 
@@ -39,22 +41,23 @@ _Template = Annotated[
 def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
     """Write a template's files; nothing is overwritten."""
     files = dict(_files(_template(template)))
-    taken = [name for name in files if (directory / name).exists()]
-    if taken:
-        raise InputError(str(directory / taken[0]), "is there already; choose another folder")
     works, reason = works_here()
     kind = "bubblewrap" if works else "process"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-.") or "experiment"
-    for path, text in files.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
+    with storing("writing an experiment to", directory):
+        taken = [name for name in files if (directory / name).exists()]
+        if taken:
+            raise InputError(str(directory / taken[0]), "is there already; choose another folder")
+        for path, text in files.items():
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
     typer.echo(f"wrote {len(files)} files to {directory}")
     if not works and any(SANDBOX in text for text in files.values()):
         typer.echo(
             f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation"
         )
-    where = "" if directory == Path() else f"cd {directory} && "
+    where = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
     typer.echo(f"next: {where}{NEXT[template]}")
 
 

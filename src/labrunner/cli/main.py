@@ -23,6 +23,12 @@ _OPTIONAL_VALUES = {
 }
 
 
+_OF_THE_PLACE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ELOOP, errno.ENAMETOOLONG}
+)
+"""What the folders and files of this machine are to blame for, wherever it shows."""
+
+
 def main() -> None:
     """Run `lab`."""
     _open_closed_streams()
@@ -32,15 +38,13 @@ def main() -> None:
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     if not argv or argv[0] in {"-h", "--help", "help"}:
-        sys.stdout.write(f"{commands.help_page()}\n")
-        return 0
+        return _guarded("lab", lambda: _tell(commands.help_page()))
     if argv[0] == "--version":
-        sys.stdout.write(f"labrunner {__version__}\n")
-        return 0
+        return _guarded("lab", lambda: _tell(f"labrunner {__version__}"))
     command = commands.find(argv[0])
     if command is None:
         return _unknown(argv[0])
-    return _guarded(command.module, argv[0], with_values(argv[1:]))
+    return _guarded(f"lab {argv[0]}", lambda: _call(command.module, argv[0], with_values(argv[1:])))
 
 
 def with_values(argv: list[str]) -> list[str]:
@@ -56,29 +60,33 @@ def _unknown(name: str) -> int:
     return 2
 
 
-def _guarded(module: str, name: str, argv: list[str]) -> int:
+def _tell(text: str) -> int:
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+def _guarded(name: str, act: Callable[[], int]) -> int:
     from labrunner.errors import ExitCode, LabError
 
     _hear_signals()
+    code = int(ExitCode.SUCCESS)
     try:
-        code = _call(module, name, argv)
+        code = act()
         sys.stdout.flush()
-        return code
     except LabError as error:
-        sys.stderr.write(f"lab {name}: {error.describe()}\n")
+        sys.stderr.write(f"{name}: {error.describe()}\n")
         return int(error.exit_code)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has enough; closing stderr keeps Python from complaining at exit.
-        sys.stderr.close()
-        return 0
-
+        # Whoever read our output has enough. Python would write what is left once more at exit.
+        _drop_output()
     except OSError as error:
         if (known := _explain(error)) is None:
             raise
-        sys.stderr.write(f"lab {name}: {known[1]}\n")
+        sys.stderr.write(f"{name}: {known[1]}\n")
         return known[0]
+    return code
 
 
 def _open_closed_streams() -> None:
@@ -98,13 +106,22 @@ def _explain(error: OSError) -> tuple[int, str] | None:
     from labrunner.errors import ExitCode
 
     if error.filename is None and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again at exit
+        _drop_output()
         return int(ExitCode.STORAGE), f"writing to standard output: {error.strerror}"
     try:
         os.getcwd()  # noqa: PTH109 - the plain question
     except FileNotFoundError:
         return int(ExitCode.BAD_INPUT), "the current folder is gone; change to one that exists"
+    if error.filename is not None and error.errno in _OF_THE_PLACE:
+        from labrunner.store.durable import say
+
+        return int(ExitCode.STORAGE), f"{error.filename}: {say(error)}"
     return None
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _hear_signals() -> None:
@@ -144,5 +161,7 @@ def _call(module: str, name: str, argv: list[str]) -> int:
     try:
         app(args=argv, prog_name=f"lab {name}")
     except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # typer calls that a failure
+            raise ended.__context__ from None
         return ended.code if isinstance(ended.code, int) else 0
     return 0

@@ -40,7 +40,7 @@ def parse_count(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
-        raise InputError(option, f"expected a whole number, found {text!r}")
+        raise InputError(option, f"expected a whole number from 0 on, found {text!r}")
     return int(text)
 
 

@@ -3,6 +3,7 @@
 So `lab plan` with the same words shows exactly what `lab run` would do.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,6 +153,7 @@ class Call:
         return experiments
 
     def _load(self, target: Path) -> list[Experiment]:
+        _refuse_value(target)
         if is_python_target(str(target)):
             return self.python.load(str(target), self.overrides)
         self.overrides.refuse_python(str(target))
@@ -302,6 +304,17 @@ def _refuse_foreign(own: tuple[str, ...], given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None and name not in own:
             raise InputError(name, "is not an option of this command")
+
+
+def _refuse_value(target: Path) -> None:
+    """Say how an option takes its value when the value stands where a file should."""
+    text = str(target)
+    if re.fullmatch(r"[0-9.]+|true|false", text) and not target.exists():
+        raise InputError(
+            text,
+            "there is no such file; --fail-on-error and --retry-on-error take a value only with `=`: "
+            f"--fail-on-error={text}",
+        )
 
 
 def _is_failed(keep_sandbox: str | None) -> bool:

@@ -4,6 +4,7 @@ Rules: markup and emoji codes are off, so text from experiments and sandboxes pr
 that can't show a character shows its escape instead of failing; width, colour and NO_COLOR are rich's.
 """
 
+import errno
 import io
 import os
 import re
@@ -45,16 +46,24 @@ class Trimmed:
         return False
 
 
+class Paper(Console):
+    """A console that leaves it to its command what a reader who went away means for it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich would turn into the exit of the whole process, with the code of a failed run."""
+        raise BrokenPipeError(errno.EPIPE, "whoever read this output is gone")
+
+
 def make_console(stream: TextIO | None = None) -> Console:
     """Make the console for a command's output, standard output unless told otherwise."""
     file = stream or sys.stdout
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")
     if file.isatty():
-        return Console(file=file, markup=False, emoji=False, highlight=False)
+        return Paper(file=file, markup=False, emoji=False, highlight=False)
     width = None if "COLUMNS" in os.environ else FILE_WIDTH
     trimmed = cast("TextIO", Trimmed(file))  # rich asks for no more than this has
-    return Console(file=trimmed, width=width, markup=False, emoji=False, highlight=False)
+    return Paper(file=trimmed, width=width, markup=False, emoji=False, highlight=False)
 
 
 def make_table(

@@ -1,5 +1,6 @@
 """What is checked before anything is spent: `lab doctor`, and the first thing that `lab run` does."""
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,10 +45,19 @@ def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[
         yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
 
 
+def _place_problem(place: Path) -> str | None:
+    """Why no folder can be made in what is there of a path; None when one can."""
+    if not place.is_dir():
+        return f"{place} is a file, so no run can lie in it; choose another --log-dir"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} can't be written to by this user, or at all; choose another --log-dir"
+    return None
+
+
 def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
     """The run's directory can be trusted with locks and syncs, and has room."""
     place = next(folder for folder in (runs_dir, *runs_dir.resolve().parents) if folder.exists())
-    problem = filesystem_problem(place)
+    problem = _place_problem(place) or filesystem_problem(place)
     yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
     free_gb = shutil.disk_usage(place).free / 1e9
     wanted_gb = experiment.policy.min_free_disk_gb
