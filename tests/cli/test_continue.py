@@ -70,12 +70,13 @@ def test_a_refusal_suggests_a_command_that_finds_the_run_from_here(tmp_path: Pat
 def test_after_a_tripped_threshold_a_new_one_is_needed(tmp_path: Path) -> None:
     agent = 'import os\nif os.environ["AGENTLAB_TASK_ID"] == "t1": raise SystemExit(75)\n' + AGENT_SHOUTS
     write_experiment(tmp_path, agent=agent)
-    assert lab("run", "--max-concurrency", "1", cwd=tmp_path).code == 1
+    assert lab("run", "--run-id", "x", "--max-concurrency", "1", cwd=tmp_path).code == 1
 
     refused = lab("continue", cwd=tmp_path)
     going_on = lab("continue", "--fail-on-error=1", cwd=tmp_path)
 
     assert refused.code == 2
+    assert "x: trials with errors: 1, more than fail_on_error tolerates, and committed errors" in refused.err
     assert "lab retry" in refused.err
     assert going_on.code == 0, going_on.err
     totals = lab("show", "last", "--json", cwd=tmp_path).json()["summary"]["totals"]

@@ -14,6 +14,7 @@ from labrunner.display.progress import Progress, Screen, estimate_left, follow
 from labrunner.display.quantities import format_count
 from labrunner.display.show import show_run
 from labrunner.engine.session import Live, RunEnd
+from labrunner.engine.stopping import Interrupted
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.sandbox.door import Check
@@ -114,7 +115,10 @@ def _note(live: Live) -> str:
         return live.tallies.pause
     if live.stop.hurried.is_set():
         return "ending trials in flight"
-    return f"stopping: up to {live.plan.grace_s:g} s for trials in flight, signal again to end them now"
+    left = f"up to {live.plan.grace_s:g} s for trials in flight"
+    if isinstance(live.stop.reason, Interrupted):
+        return f"stopping: {left}, signal again to end them now"
+    return f"giving up: {left}, a signal ends them now"
 
 
 def tell_end(end: RunEnd, *, as_json: bool) -> None:

@@ -147,8 +147,8 @@ def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
 def _refuse_over_threshold(session: Session, asked: PolicyChanges, paths: RunPaths) -> None:
     if session.is_over_threshold() and asked.continue_on_fail is None:
         raise InputError(
-            "continue",
-            f"{session.errors} trials have errors, more than fail_on_error tolerates, and committed "
+            str(paths.root),
+            f"trials with errors: {session.errors}, more than fail_on_error tolerates, and committed "
             "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
             f"lab retry {address(paths)}",
         )

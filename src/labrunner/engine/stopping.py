@@ -62,6 +62,7 @@ class StopRequest:
 def signals_stop(request: StopRequest) -> Iterator[None]:
     """While inside: the first signal asks to stop, the second hurries, the third leaves at once.
 
+    A run that stops of its own accord is hurried by the first.
     Signals come to the main thread alone: a run in another one can't be interrupted by them.
     Whoever started us under `nohup` wants the run to outlive the terminal: an ignored SIGHUP stays ignored.
     """
@@ -74,14 +75,13 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
     def on_signal(number: signal.Signals) -> None:
         nonlocal count
         count += 1
-        if count == 1:
-            request.ask(Interrupted(signal_name=number.name))
-        elif count == 2:
-            request.hurry()
-        else:
+        if count > 2:
             with suppress(OSError):
                 sys.stderr.write(LEFT_AT_ONCE)
             os._exit(ExitCode.INTERRUPTED)
+        if request.stopped.is_set():
+            request.hurry()
+        request.ask(Interrupted(signal_name=number.name))
 
     before = {number: signal.getsignal(number) for number in SIGNALS if not _is_refused(number)}
     for number in before:
