@@ -1,4 +1,5 @@
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,12 @@ def test_every_part_refuses_fields_it_does_not_know() -> None:
         assert issubclass(model, Part)
         assert model.model_config["extra"] == "forbid"
         assert model.model_config["strict"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_plain_file_is_neither_waited_for_nor_read_without_end(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / "experiment.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(InputError, match=r"can't be read: it is no plain file \(a pipe or a device\?\)"):
+        read_document(path)

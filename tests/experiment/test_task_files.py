@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -194,3 +195,11 @@ def test_a_byte_order_mark_is_not_part_of_the_first_field(bench: Bench) -> None:
 def test_json_text_may_hold_other_line_separators(bench: Bench) -> None:
     (task,) = tasks(bench, "t.jsonl", '{"id": "a", "input": "x\u2028y\x85z"}\n')
     assert task.input == "x\u2028y\x85z"
+
+
+def test_a_pipe_is_not_waited_for(bench: Bench) -> None:
+    os.mkfifo(bench.root / "t.jsonl")
+    assert bench.complaint(f"{HEAD}tasks: t.jsonl\n") == (
+        "experiment.yaml:4: tasks: the task file 't.jsonl' can't be read: "
+        "it is no plain file (a pipe or a device?)"
+    )

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import yaml
 
 from labrunner.errors import InputError
+from labrunner.experiment.plainfile import read_plain
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 _MAX_REPEATS: Final = 100_000
@@ -100,7 +101,7 @@ def parse_value(text: str, where: str) -> Any:  # noqa: ANN401 - any plain value
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_plain(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(str(path), "there is no such file; `lab init` writes a runnable one") from None
     except UnicodeDecodeError as error:
