@@ -5,8 +5,6 @@ may be lost in a power cut but not with the process (NORMAL). Losing the buffer 
 committed row. Readers open it read-only.
 """
 
-import errno
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -18,7 +16,8 @@ from typing import Final, cast
 
 from labrunner.errors import StoreError
 from labrunner.store.attempts import AttemptNote, AttemptState
-from labrunner.store.durable import say, storing
+from labrunner.store.durable import storing
+from labrunner.store.faults import is_broken, is_full, is_unsynced, tell, using
 from labrunner.store.points import reach
 
 VERSION: Final = 1
@@ -48,10 +47,6 @@ CREATE TABLE events (
 ) WITHOUT ROWID;
 PRAGMA user_version = {VERSION};
 """
-_BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-_UNWRITTEN: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
-"""What SQLite also says when a file beside the database can't grow or be made."""
-_LEAST_ROOM: Final = 64 * 1024
 
 
 class BrokenBuffer(Exception):
@@ -106,12 +101,12 @@ class Buffer:
 
     def write(self, changes: Changes, *, synced: bool) -> None:
         """Carry out all changes, or none."""
-        with _storing(self._path):
+        with using(self._path):
             self._set_synced(synced)
             try:
                 self._transact(changes)
             except sqlite3.Error as error:
-                if _is_unsynced(error) or not (_is_full(self._path, error) and self.spend()):
+                if is_unsynced(error) or not (is_full(self._path, error) and self.spend()):
                     raise
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -151,12 +146,12 @@ class Buffer:
 
     def drop(self, schedule_idx: int) -> None:
         """Drop one completion that can't be used."""
-        with _storing(self._path):
+        with using(self._path):
             self._connection.execute("DELETE FROM completions WHERE schedule_idx = ?", (schedule_idx,))
 
     def completions(self, start: int, stop: int) -> list[Completion]:
         """Finished slots in a range, in order."""
-        with _storing(self._path):
+        with using(self._path):
             return list(_select(self._connection, start, stop))
 
     def find(self, schedule_idx: int) -> Completion | None:
@@ -165,18 +160,18 @@ class Buffer:
 
     def slots(self) -> list[int]:
         """Every finished slot's number."""
-        with _storing(self._path):
+        with using(self._path):
             rows = self._connection.execute("SELECT schedule_idx FROM completions ORDER BY schedule_idx")
             return [idx for (idx,) in rows]
 
     def attempts(self) -> list[AttemptNote]:
         """Attempts that were under way when this was last written."""
-        with _storing(self._path):
+        with using(self._path):
             return list(_select_attempts(self._connection))
 
     def close(self) -> None:
         """Close the connection; the last one to close moves everything into the main file."""
-        with _storing(self._path):
+        with using(self._path):
             self._connection.close()
 
     def _set_synced(self, synced: bool) -> None:
@@ -187,7 +182,7 @@ class Buffer:
 
 def create_buffer(path: Path) -> None:
     """Make an empty buffer. The caller syncs its folder."""
-    with _storing(path):
+    with using(path):
         connection = _connect(path)
         try:
             connection.executescript(_SCHEMA)
@@ -202,9 +197,9 @@ def open_buffer(path: Path) -> Buffer:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         damage = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
-        if _is_broken(error):
+        if is_broken(error):
             raise BrokenBuffer(str(error)) from error
-        raise StoreError(f"opening {path}: {_say(path, error)}") from error
+        raise StoreError(f"opening {path}: {tell(path, error)}") from error
     if version == VERSION and damage == "ok":
         return Buffer(path, connection)
     connection.close()
@@ -225,10 +220,10 @@ def snapshot(path: Path) -> Iterator[Iterator[Completion]]:
     if not path.exists():
         yield iter(())
         return
-    with _storing(path):
+    with using(path):
         connection = _connect_read_only(path)
     try:
-        with _storing(path):
+        with using(path):
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM completions").fetchone()  # the snapshot begins here
         yield _read_guarded(path, connection)
@@ -243,7 +238,7 @@ def read_live(path: Path) -> tuple[list[AttemptNote], list[Event]]:
     """
     if not path.exists():
         return [], []
-    with _storing(path):
+    with using(path):
         connection = _connect_read_only(path)
         try:
             connection.execute("BEGIN")
@@ -257,7 +252,7 @@ def read_live(path: Path) -> tuple[list[AttemptNote], list[Event]]:
 
 
 def _read_guarded(path: Path, connection: sqlite3.Connection) -> Iterator[Completion]:
-    with _storing(path):
+    with using(path):
         yield from _select(connection, 0, 1 << 62)
 
 
@@ -323,45 +318,3 @@ def _select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
             barrier=barrier,
             grader_started=bool(grader_started),
         )
-
-
-def _is_broken(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in _BROKEN
-
-
-@contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(f"using {path}: {_say(path, error)}") from error
-
-
-def _say(path: Path, error: sqlite3.Error) -> str:
-    """Tell SQLite's error in the words of other files; it keeps the system's own number to itself."""
-    if _is_full(path, error):
-        return say(OSError(errno.ENOSPC, ""))
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return say(OSError(errno.EIO, "")) if code == sqlite3.SQLITE_IOERR else str(error)
-
-
-def _is_unsynced(error: sqlite3.Error) -> bool:
-    """Whether a sync failed: what it was to keep may be gone, whatever a second one would say."""
-    return getattr(error, "sqlite_errorcode", 0) in {
-        sqlite3.SQLITE_IOERR_FSYNC,
-        sqlite3.SQLITE_IOERR_DIR_FSYNC,
-    }
-
-
-def _is_full(path: Path, error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code == sqlite3.SQLITE_FULL or (code in _UNWRITTEN and _has_no_room(path.parent))
-
-
-def _has_no_room(folder: Path) -> bool:
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0)
