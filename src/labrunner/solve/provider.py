@@ -102,7 +102,7 @@ class ProviderBackend:
 
 def make_provider(name: ModelName, base_url: str | None) -> ProviderBackend:
     """Make the client for a model. Raises InputError: unknown names, missing keys."""
-    _bound_warnings()
+    _expect_no_retries()
     provider = _ALIASES.get(name.provider, name.provider)
 
     def make(kind: str) -> Any:  # noqa: ANN401 - pydantic-ai's own
@@ -118,16 +118,14 @@ def make_provider(name: ModelName, base_url: str | None) -> ProviderBackend:
     return ProviderBackend(model, str(name))
 
 
-def _bound_warnings() -> None:
-    """Let pydantic-ai warn of one thing once, not once a request.
+def _expect_no_retries() -> None:
+    """Take no warning of a model that knows no retries of its own: that is what is wanted.
 
-    Set for good: filters are the whole process's, and requests that put them back would do so in any order.
+    Once and for good. Filters are the whole process's: requests that set them and put them back would do so
+    in any order, and after each change Python warns again of all that it has warned of.
     """
-    if any(each[2] is UnsupportedSettingWarning for each in warnings.filters):
-        return  # setting them again would make Python forget what it has warned of
-    warnings.filterwarnings("once", category=UserWarning, module=r"pydantic_ai\b")
-    # A model that knows no retries of its own is what is wanted.
-    warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
+    if not any(each[2] is UnsupportedSettingWarning for each in warnings.filters):
+        warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
 
 
 def to_theirs(messages: Sequence[ChatMessage]) -> list[theirs.ModelMessage]:
