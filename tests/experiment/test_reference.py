@@ -34,6 +34,23 @@ def test_every_field_stands_in_the_page_with_its_meaning(model: type[Part]) -> N
         assert texts[name].replace("|", "\\|") in row
 
 
+@pytest.mark.parametrize(
+    ("field", "default"),
+    [
+        ("error_exit_codes", "`{75: provider}`"),
+        ("tmpfs", "empty"),
+        ("tags", "empty"),
+        ("stdin", "`none`"),
+        ("timeout_s", "3600"),
+        ("require_result", "false"),
+        ("name", "**required**"),
+    ],
+)
+def test_defaults_are_told_as_people_would_write_them(field: str, default: str) -> None:
+    told = re.findall(rf"^\| `{field}` \|[^|]*\| ([^|]*) \|", render(), re.MULTILINE)
+    assert default in told
+
+
 def test_the_example_of_the_page_loads(tmp_path: Path) -> None:
     example = render().split("```yaml\n")[1].split("```")[0]
     (tmp_path / "experiment.yaml").write_text(example)

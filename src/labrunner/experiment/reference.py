@@ -119,10 +119,10 @@ def _default(field: FieldInfo) -> str:
             return "null"
         case bool() as value:
             return "true" if value else "false"
+        case dict() as value if value:  # before the next one: the pattern {} takes full ones, too
+            return "`{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}`"
         case "" | () | [] | {}:
             return "empty"
-        case dict() as value:
-            return "`{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}`"
         case float() as value:
             return f"{value:g}"
         case value:
