@@ -2,9 +2,13 @@
 
 import os
 import signal
+import sqlite3
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+from labrunner.store import buffer
 
 
 def pytest_configure() -> None:
@@ -22,3 +26,17 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"with CI set nothing may be skipped: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that open hundreds of runs and are not about durability."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
+
+    def connect(path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    monkeypatch.setattr(buffer, "_connect", connect)

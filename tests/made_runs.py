@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
+
 from labrunner.engine.publication import Publisher
 from labrunner.engine.run import RunOptions, make_record
 from labrunner.experiment import codec
@@ -32,7 +34,7 @@ from labrunner.records.completion import (
 )
 from labrunner.records.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
-from labrunner.records.run import Counts, RunStatus, ScheduleProgress, StatusRecord
+from labrunner.records.run import RunStatus
 from labrunner.store.buffer import Changes, open_buffer
 from labrunner.store.buffer import Completion as Kept
 from labrunner.store.committer import join_lines, make_line
@@ -41,6 +43,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.slot import encode_payload, encode_slot
 from labrunner.trial.assignment import Assignment
 from tests.builders import make_experiment, make_policy, make_task, make_variant
+from tests.store.sample import make_status
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -149,26 +152,16 @@ def _write_status(
     paths: RunPaths, run_id: str, status: RunStatus, counts: tuple[int, int, int], chain: str
 ) -> None:
     planned, committed, buffered = counts
-    record = StatusRecord(
-        schema_version="status_v1",
-        run_id=run_id,
-        status=status,
-        counts=Counts(
-            planned=planned,
-            committed=committed,
-            buffered=buffered,
-            running=0,
-            passed=0,
-            failed=0,
-            errors=0,
-        ),
-        schedule_progress=ScheduleProgress(next_schedule_idx=committed, total=planned),
-        error=None,
-        started_at=_stamp(0),
+    record = make_status(
+        planned,
+        status,
+        committed=committed,
+        buffered=buffered,
         updated_at=_stamp(planned),
-        ended_at=_stamp(planned),
+        run_id=run_id,
         chain=chain,
     )
+    record = msgspec.structs.replace(record, started_at=_stamp(0), ended_at=_stamp(planned))
     paths.status.write_bytes(canonical.encode_line(record))
 
 

@@ -1,10 +1,8 @@
 """Files cut at any of their last bytes: what a crash may leave is mended, what none leaves is refused."""
 
 import asyncio
-import os
 import random
 import shutil
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 
 from labrunner.errors import DamagedRun
 from labrunner.records.ids import make_trial_id
-from labrunner.store import buffer
 from labrunner.store.layout import RunPaths
 from labrunner.store.opening import OpeningReport
 from labrunner.store.reading import iter_finished
@@ -73,20 +70,6 @@ def whole(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Master:
             break
     names = ["run", "status", "commits", *ROW_FILES, "buffer"]
     return Master(paths=paths, files={name: getattr(paths, name).read_bytes() for name in names})
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of openings, none of them about durability."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
-
-    def connect(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    monkeypatch.setattr(buffer, "_connect", connect)
 
 
 def open_once(paths: RunPaths) -> OpeningReport:

@@ -11,7 +11,6 @@ import pytest
 
 from labrunner.errors import DamagedRun, StoreError
 from labrunner.records import canonical
-from labrunner.store import buffer
 from labrunner.store.layout import RunPaths
 from labrunner.store.opening import OpeningReport
 from labrunner.store.reading import iter_finished, read_crashes
@@ -64,20 +63,6 @@ def finish_and_compare(paths: RunPaths, tmp_path: Path) -> None:
     write(other, *range(PLANNED))
     assert committed_bytes(paths) == committed_bytes(other)
     assert verify(paths).problems == ()
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that open hundreds of runs and are not about durability."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
-
-    def connect(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    monkeypatch.setattr(buffer, "_connect", connect)
 
 
 def files(paths: RunPaths) -> dict[str, Path]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from labrunner.records.canonical import stamp
-from labrunner.records.run import LockNote
 from labrunner.sandbox.marks import boot_id
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.buffer import read_live, snapshot
@@ -22,7 +21,6 @@ class Postmortem:
     """The newest thing that its owner wrote."""
     has_rebooted: bool | None
     """Whether the machine was started anew since; None when nobody can tell."""
-    owner: LockNote | None
     committed: int
     buffered: int
     in_flight: tuple[AttemptNote, ...]
@@ -47,7 +45,6 @@ def examine_crash(paths: RunPaths) -> Postmortem:
     return Postmortem(
         last_sign_at=find_last_sign(paths),
         has_rebooted=None if owner is None or not owner.boot_id else owner.boot_id != boot_id(),
-        owner=owner,
         committed=committed,
         buffered=len(buffered),
         in_flight=tuple(sorted(in_flight, key=lambda note: note.schedule_idx)),
