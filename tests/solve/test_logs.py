@@ -4,7 +4,11 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.log import EvalLogInfo, list_eval_logs, read_eval_log
+from labrunner.query.database import ask
+from labrunner.records.invalidation import InvalidationRow
 from labrunner.solve.sample import Sample
+from labrunner.solve.state import TaskState
+from labrunner.store.invalidations import add_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.verify import verify
 from tests.solve.authoring import make_task, run, samples
@@ -62,3 +66,43 @@ def test_transcripts_are_evidence_that_verify_checks(tmp_path: Path) -> None:
     transcript = next(paths.trial_folders.glob("*/1/transcript.jsonl"))
     transcript.write_bytes(transcript.read_bytes().replace(b'"a"', b'"b"'))
     assert not verify(paths).is_sound
+
+
+def test_transcripts_of_every_attempt_are_events_that_queries_find(tmp_path: Path) -> None:
+    failed: list[str] = []
+
+    async def stumble(state: TaskState) -> TaskState:
+        if not failed:
+            failed.append(state.sample_id)
+            raise ValueError("stumbled")
+        return state
+
+    log = run(make_task(samples("a"), solver=[stumble], retry_on_error=1), tmp_path)
+    told = [
+        (attempt, event["seq"], event["event"])
+        for attempt in (1, 2)
+        for event in log.samples[0].attempt_events(attempt)
+    ]
+    assert {attempt for attempt, *_ in told} == {1, 2}
+    with ask([RunPaths(Path(log.location))], "select attempt, seq, type from events order by all") as answer:
+        assert list(answer.rows()) == told
+
+
+def test_invalidated_samples_are_in_no_figure(tmp_path: Path) -> None:
+    log = run(make_task([Sample(input="x", target="x"), Sample(input="y", target="z")]), tmp_path)
+    assert log.results.metrics["accuracy"].value == 0.5
+    mark = InvalidationRow(
+        schema_version="invalidation_v1",
+        trial_id=log.samples[1].trial_id,
+        schedule_idx=1,
+        reason="wrong",
+        who="ann",
+        at="2026-01-01T00:00:00Z",
+    )
+    add_invalidations(RunPaths(Path(log.location)), [mark])
+    results = read_eval_log(log.location).results
+    assert (results.metrics["accuracy"].value, results.completed_samples, results.total_samples) == (
+        1.0,
+        1,
+        2,
+    )

@@ -78,7 +78,7 @@ def test_what_a_model_leaves_out_is_not_warned_of_at_every_request(
         warnings.simplefilter("default")
         ask(echoing, tmp_path, task, temperature=0.5, presence_penalty=0.5)
     told = [each for each in warned if "presence_penalty" in str(each.message)]
-    # Once, but that Python forgets what it has said whenever a library that is loaded sets filters of its own.
+    # Once, but that Python forgets what it has said when a library that is loaded sets filters of its own.
     assert 1 <= len(told) <= 3
     assert len(echoing.requests) == 20
 

@@ -20,6 +20,7 @@ from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Order, Variant
 from labrunner.interop.inspect_sample import SampleWriter, make_error, model_name, reduce_scores, to_utc
 from labrunner.records.run import StatusRecord
+from labrunner.solve.results import compute_results
 from labrunner.store.reading import iter_finished
 
 VERSION: Final = 2
@@ -163,8 +164,27 @@ class _Log:
             "total_samples": figures.planned,
             "completed_samples": figures.graded,
             "logged_samples": figures.finished + figures.invalidated,
-            "scores": [score] if figures.graded else [],
+            "scores": _join(score, self._scorers()) if figures.graded else [],
         }
+
+    def _scorers(self) -> list[Plain]:
+        """What the scorers of a Python task add up to, each with its own metrics."""
+        experiment = self._seen.results.experiment
+        if self._variant.program is None:
+            return []
+        return [
+            {
+                "name": each.name,
+                "scorer": each.name.partition(".")[0],
+                "reducer": each.reducer,
+                "scored_samples": each.scored_samples,
+                "unscored_samples": len(experiment.tasks) - each.scored_samples,
+                "metrics": {
+                    name: {"name": name, "value": metric.value} for name, metric in each.metrics.items()
+                },
+            }
+            for each in compute_results(self._seen.paths, experiment, {}).scores
+        ]
 
     def _stats(self, status: StatusRecord) -> Plain:
         model = model_name(self._variant)
@@ -176,6 +196,15 @@ class _Log:
             "role_usage": {},
             "connection_limit_history": [],
         }
+
+
+def _join(main: Plain, others: list[Plain]) -> list[Plain]:
+    """The main figure with its scorer's own metrics, and then the others."""
+    for each in others:
+        if (each["name"], each["reducer"]) == (main["name"], main["reducer"]):
+            joined = main | {"metrics": {**each["metrics"], **main["metrics"]}}
+            return [joined, *(other for other in others if other is not each)]
+    return [main, *others]
 
 
 def _metrics(figures: Figures) -> Mapping[str, float | None]:

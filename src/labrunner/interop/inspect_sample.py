@@ -8,10 +8,11 @@ from typing import Any, Final
 from labrunner.analysis.measure import PASS
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Task, Variant
+from labrunner.interop.inspect_transcript import Conversation, make_score
 from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.rows import SlotRows, TrialRow
-from labrunner.store.events import read_attempt_events
+from labrunner.store.events import read_agent_events, read_transcript
 from labrunner.store.survey import read_invalidations
 
 Plain = dict[str, Any]  # JSON, as that format has it
@@ -56,8 +57,13 @@ class SampleWriter:
     def _make(self, rows: SlotRows) -> Plain:
         trial, times = rows.trial, rows.timing.attempts
         task = self._tasks[trial.ids.task_id]
-        events = [self._events(rows, fact.attempt) for fact in trial.attempts]
-        messages, answer = _messages(task, rows, events[-1]), _answer(rows)
+        spoken = [self._read_transcript(rows, fact.attempt) for fact in trial.attempts]
+        events = [
+            [*talk.events(), *self._events(rows, fact.attempt)]
+            for talk, fact in zip(spoken, trial.attempts, strict=True)
+        ]
+        messages, answer = spoken[-1].messages() or _messages(task, rows, events[-1]), _answer(rows)
+        closing = [] if spoken[-1].has_scores else self._closing(rows, answer)
         sample: Plain = {
             "id": trial.ids.task_id,
             "epoch": trial.ids.repl_idx + 1,
@@ -70,7 +76,7 @@ class SampleWriter:
             "scores": self._scores(trial, rows, answer),
             "metadata": _metadata(rows),
             "store": {},
-            "events": [*self._opening(task, times[0]), *events[-1], *self._closing(rows, answer)],
+            "events": [*self._opening(task, times[0]), *events[-1], *closing],
             "model_usage": self._usage(times),
             "role_usage": {},
             "started_at": to_utc(times[0].started_at),
@@ -79,7 +85,7 @@ class SampleWriter:
             "working_time": times[-1].phases_s.get("agent", 0.0),
             "uuid": canonical.digest((trial.ids.run_id, trial.ids.trial_id))[7:29],
             "error_retries": list(_retries(trial.attempts, times, events)),
-            "attachments": {},
+            "attachments": {name: text for talk in spoken for name, text in talk.attachments.items()},
         }
         return sample | self._ending(trial, times[-1])
 
@@ -105,7 +111,14 @@ class SampleWriter:
     def _scores(self, trial: TrialRow, rows: SlotRows, answer: str | None) -> Plain:
         if trial.outcome == "failed":
             return {}
-        return {self._measure: _score(self._measure, trial, rows, answer)}
+        main = _score(self._measure, trial, rows, answer)
+        recorded = rows.scores[0].ext.get("scores", {}) if rows.scores else {}
+        told = {name: make_score(plain) for name, plain in recorded.items()}
+        if self._measure in told:  # as its scorer gave it
+            own = told.pop(self._measure)
+            kept = {name: value for name, value in own.items() if value is not None}
+            main |= kept | {"metadata": {**main["metadata"], **kept.get("metadata", {})}}
+        return {self._measure: main, **told}
 
     def _usage(self, attempts: Sequence[AttemptTiming]) -> Plain:
         tokens = sum(int(attempt.usage.get("tokens", 0)) for attempt in attempts)
@@ -123,7 +136,14 @@ class SampleWriter:
         """An attempt's own events, as information in the transcript."""
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
         folder = self._seen.paths.attempt(rows.trial_id, attempt)
-        return [_info(canonical.decode_plain(bytes(event)), times) for event in read_attempt_events(folder)]
+        return [_info(canonical.decode_plain(bytes(event)), times) for event in read_agent_events(folder)]
+
+    def _read_transcript(self, rows: SlotRows, attempt: int) -> Conversation:
+        times = next(each for each in rows.timing.attempts if each.attempt == attempt)
+        folder = self._seen.paths.attempt(rows.trial_id, attempt)
+        lines = (canonical.decode_plain(bytes(event)) for event in read_transcript(folder))
+        told = [event for event in lines if isinstance(event, dict) and "event" in event]
+        return Conversation(told, lambda at: to_utc(at if isinstance(at, str) else times.started_at))
 
     def _opening(self, task: Task, first: AttemptTiming) -> list[Plain]:
         sample = {
@@ -167,7 +187,9 @@ def make_error(message: str, traceback: str | None = None) -> Plain:
 
 
 def model_name(variant: Variant) -> str:
-    """What stands where that format names a model: the variant's binding `model`, else the variant."""
+    """What stands where that format names a model: a Python task's, the binding `model`, else the variant."""
+    if variant.program is not None and variant.program.model:
+        return variant.program.model
     model = variant.bindings.get("model")
     return model if isinstance(model, str) and model else f"labrunner/{variant.id}"
 

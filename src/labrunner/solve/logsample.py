@@ -1,6 +1,6 @@
 """A finished sample as Python users read it: its rows joined with its transcript."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +12,7 @@ from labrunner.records.rows import SlotRows
 from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, from_plain
 from labrunner.solve.rows import read_sample
 from labrunner.solve.score import Score
-from labrunner.solve.transcript import expand, read_events
+from labrunner.solve.transcript import known_messages, last_call, read_conversation, read_events
 from labrunner.store.layout import RunPaths
 from labrunner.store.transcripts import TRANSCRIPT
 
@@ -139,21 +139,14 @@ class EvalSample:
     @property
     def messages(self) -> list[ChatMessage]:
         """The conversation as the solver left it; of an attempt that failed, as far as it came."""
-        known = _known_messages(self.events)
-        solved = next((event for event in self.events if event["event"] == "scoring"), None)
-        if solved is not None:
-            return [from_plain(known[number]) for number in expand(solved["messages"])]
-        call = _last_call(self.events)
-        seen = [] if call is None else [*expand(call["input"]), call["output"]]
-        later = [number for number in sorted(known) if not seen or number > seen[-1]]
-        return [from_plain(known[number]) for number in (*seen, *later)]
+        return [from_plain(message) for message in read_conversation(self.events)]
 
     @property
     def output(self) -> ModelOutput:
         """The last answer, as the solver left it."""
-        known = _known_messages(self.events)
+        known = known_messages(self.events)
         solved = next((event for event in self.events if event["event"] == "scoring"), None)
-        last = solved or _last_call(self.events)
+        last = solved or last_call(self.events)
         if last is None:
             return ModelOutput()
         message = from_plain(known[last["output"]])
@@ -166,15 +159,6 @@ class EvalSample:
 
     def _timing(self, attempt: int) -> AttemptTiming:
         return next(each for each in self._rows.timing.attempts if each.attempt == attempt)
-
-
-def _known_messages(events: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    return {event["id"]: event["message"] for event in events if event["event"] == "message"}
-
-
-def _last_call(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    calls = [event for event in events if event["event"] == "model"]
-    return calls[-1] if calls else None
 
 
 def _score(plain: Mapping[str, Any]) -> Score:

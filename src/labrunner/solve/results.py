@@ -1,7 +1,7 @@
 """What a run's scores add up to: one figure per scorer and metric, with intervals. Read in one pass.
 
 A sample's epochs become one number first. Samples that failed are left out, and counted; so are those with
-too few graded epochs for what is asked.
+too few graded epochs for what is asked. Invalidated ones are in no figure.
 """
 
 from collections import defaultdict
@@ -17,6 +17,7 @@ from labrunner.solve.metrics import find_reducer
 from labrunner.solve.score import Metric
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
+from labrunner.store.survey import read_invalidations
 
 _BUILT_IN = {each().name: each for each in (known.accuracy, known.mean, known.std, known.var, known.stderr)}
 _MEANS = frozenset({"accuracy", "mean"})
@@ -96,7 +97,10 @@ def compute_results(
 
 def _gather(paths: RunPaths) -> _Gathered:
     gathered = _Gathered()
+    invalidated = {mark.trial_id for mark in read_invalidations(paths)}
     for rows in iter_finished(paths):
+        if rows.trial_id in invalidated:
+            continue
         if not rows.scores:
             gathered.failed += 1
             continue

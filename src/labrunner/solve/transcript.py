@@ -5,7 +5,7 @@ its length and not its square. Declared secrets are masked before an event leave
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -88,6 +88,29 @@ def read_events(data: bytes) -> list[dict[str, Any]]:
         if isinstance(plain, dict):
             events.append(plain)
     return events
+
+
+def read_conversation(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as the solver left them, plain; of an attempt that failed, as far as it came."""
+    known = known_messages(events)
+    solved = next((event for event in events if event["event"] == "scoring"), None)
+    if solved is not None:
+        return [known[number] for number in expand(solved["messages"])]
+    call = last_call(events)
+    seen = [] if call is None else [*expand(call["input"]), call["output"]]
+    later = [number for number in sorted(known) if not seen or number > seen[-1]]
+    return [known[number] for number in (*seen, *later)]
+
+
+def known_messages(events: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Every message by its number."""
+    return {event["id"]: event["message"] for event in events if event["event"] == "message"}
+
+
+def last_call(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The last answer of a model."""
+    calls = [event for event in events if event["event"] == "model"]
+    return calls[-1] if calls else None
 
 
 def expand(ranges: Sequence[Sequence[int]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Events of a run's trials: what agents appended to their own file, and transcripts under way.
+"""Events of a run's trials: what agents appended to their own file, and the transcripts of Python tasks.
 
 Rules: an agent's file is the agent's: it is read without following links, up to a cap, and a line that is no
 JSON is kept as text. A line without its end is still being written, and left for the next reader.
@@ -16,6 +16,7 @@ from labrunner.errors import DamagedRun, StoreError
 from labrunner.store.buffer import read_live
 from labrunner.store.layout import RunPaths
 from labrunner.store.survey import Survey, read_pieces, survey
+from labrunner.store.transcripts import TRANSCRIPT
 from labrunner.trial.handedin import Refusal, read_plain
 
 NAME: Final = "events.jsonl"
@@ -66,14 +67,29 @@ def read_events(paths: RunPaths) -> Iterator[EventRow]:
         finished = set()
         for trial_id, attempt in _finished(seen):
             finished.add((trial_id, attempt.attempt))
-            if any(log.path == LOGGED for log in attempt.logs):
-                yield from _read_file(paths, seen.run_id, trial_id, attempt.attempt)
+            if any(log.path in {LOGGED, TRANSCRIPT} for log in attempt.logs):
+                events = read_attempt_events(paths.attempt(trial_id, attempt.attempt))
+                yield from _number(events, seen.run_id, trial_id, attempt.attempt)
         yield from _read_live(paths, seen.run_id, finished)
 
 
 def read_attempt_events(folder: Path) -> Iterator[msgspec.Raw]:
-    """The events that lie in one attempt's folder."""
-    data = read_plain(folder / "state", NAME, cap=CAP)
+    """The events that lie in one attempt's folder: its transcript's, then those that its agent left."""
+    yield from read_transcript(folder)
+    yield from read_agent_events(folder)
+
+
+def read_agent_events(folder: Path) -> Iterator[msgspec.Raw]:
+    """The events that an attempt's agent left."""
+    yield from _read_lines(read_plain(folder / "state", NAME, cap=CAP))
+
+
+def read_transcript(folder: Path) -> Iterator[msgspec.Raw]:
+    """The events of a Python task's attempt."""
+    yield from _read_lines(read_plain(folder, TRANSCRIPT, cap=CAP))
+
+
+def _read_lines(data: bytes | Refusal) -> Iterator[msgspec.Raw]:
     if isinstance(data, Refusal):
         return
     *whole, last = data.split(b"\n")
@@ -108,7 +124,8 @@ def _read_live(paths: RunPaths, run_id: str, finished: set[tuple[str, int]]) -> 
         return
     for note in notes:
         if (note.trial_id, note.attempt) not in finished:
-            yield from _read_file(paths, run_id, note.trial_id, note.attempt)
+            left = read_agent_events(paths.attempt(note.trial_id, note.attempt))
+            yield from _number(left, run_id, note.trial_id, note.attempt)
     for event in events:
         if (event.trial_id, event.attempt) not in finished:
             yield EventRow(
@@ -120,8 +137,8 @@ def _read_live(paths: RunPaths, run_id: str, finished: set[tuple[str, int]]) -> 
             )
 
 
-def _read_file(paths: RunPaths, run_id: str, trial_id: str, attempt: int) -> Iterator[EventRow]:
-    for seq, event in enumerate(read_attempt_events(paths.attempt(trial_id, attempt))):
+def _number(events: Iterator[msgspec.Raw], run_id: str, trial_id: str, attempt: int) -> Iterator[EventRow]:
+    for seq, event in enumerate(events):
         yield EventRow(run_id=run_id, trial_id=trial_id, attempt=attempt, seq=seq, event=event)
 
 
