@@ -10,8 +10,9 @@ from labrunner.display.plan import (
     format_command,
     show_plan,
 )
+from labrunner.engine.footprint import Footprint
 from labrunner.experiment.load import load
-from labrunner.experiment.model import Budget, Experiment, Network, Order
+from labrunner.experiment.model import Budget, Experiment, Keep, Network, Order
 from tests.display.printing import to_text
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
@@ -22,8 +23,10 @@ def experiment() -> Experiment:
     return load(QUICKSTART)
 
 
-def lines_of(experiment: Experiment, **options: int) -> list[str]:
-    told = to_text(show_plan(experiment, **options), width=200)
+def lines_of(
+    experiment: Experiment, *, concurrency: int | None = None, footprint: Footprint | None = None
+) -> list[str]:
+    told = to_text(show_plan(experiment, concurrency=concurrency, footprint=footprint), width=200)
     return [" ".join(line.split()) for line in told.splitlines()]
 
 
@@ -43,6 +46,29 @@ def test_the_plan_tells_what_would_run(experiment: Experiment) -> None:
         "and 66 more slots",
     ):
         assert expected in lines
+
+
+@pytest.mark.parametrize(
+    ("keep", "told"),
+    [
+        ("failed", "; workspaces of trials that don't pass too, 2.0 MB in all as they start"),
+        ("always", "; workspaces too, 2.0 MB in all as they start"),
+        ("never", ""),
+    ],
+)
+def test_the_plan_tells_what_disk_it_takes(experiment: Experiment, keep: Keep, told: str) -> None:
+    footprint = Footprint(records=1_000_000, workspaces=2_000_000, at_once=3_000, limit=4_000_000_000)
+    policy = replace(experiment.policy, keep=replace(experiment.policy.keep, workspace=keep))
+    lines = lines_of(replace(experiment, policy=policy), footprint=footprint)
+    assert f"disk about 1.0 MB of rows, inputs and logs stay{told}" in lines
+    assert "disk at once 3.0 kB of workspaces as they start, 4.0 GB by their limits" in lines
+
+
+def test_without_sandboxes_only_records_take_disk(experiment: Experiment) -> None:
+    footprint = Footprint(records=1_000_000, workspaces=0, at_once=0, limit=0)
+    lines = lines_of(experiment, footprint=footprint)
+    assert "disk about 1.0 MB of rows, inputs and logs stay" in lines
+    assert not [line for line in lines if line.startswith("disk at once")]
 
 
 def test_the_first_slots_stand_in_schedule_order(experiment: Experiment) -> None:

@@ -7,6 +7,7 @@ from labrunner.cli.target import Call, make_target_app
 from labrunner.display.console import make_console
 from labrunner.display.plan import show_plan
 from labrunner.display.power import show_power
+from labrunner.engine.footprint import Footprint, estimate_footprint
 from labrunner.engine.results import read_results
 from labrunner.engine.run import concurrency_of
 from labrunner.errors import ExitCode
@@ -21,13 +22,13 @@ def plan(call: Call) -> int:
     """Show what each target would run."""
     for experiment in call.experiments():
         grids = _estimate_power(experiment, call)
+        concurrency = concurrency_of(experiment, len(Schedule.of(experiment)))
+        footprint = estimate_footprint(experiment, concurrency)
         if call.as_json:
-            _print_json(experiment, grids)
+            _print_json(experiment, footprint, grids)
             continue
         console = make_console()
-        console.print(
-            show_plan(experiment, concurrency=concurrency_of(experiment, len(Schedule.of(experiment))))
-        )
+        console.print(show_plan(experiment, concurrency=concurrency, footprint=footprint))
         if grids is not None:
             console.print(show_power(grids))
     return int(ExitCode.SUCCESS)
@@ -42,8 +43,9 @@ def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...]
     return tuple(make_grid(pilot, tasks=tasks, replications=replications) for pilot in pilots)
 
 
-def _print_json(experiment: Experiment, grids: tuple[PowerGrid, ...] | None) -> None:
+def _print_json(experiment: Experiment, footprint: Footprint, grids: tuple[PowerGrid, ...] | None) -> None:
     told = {
+        "disk_bytes": footprint,
         **({} if grids is None else {"power": grids}),
         "experiment": codec.to_record(experiment),
         "tasks": [canonical.decode_plain(line) for line in codec.task_lines(experiment)],
@@ -53,5 +55,7 @@ def _print_json(experiment: Experiment, grids: tuple[PowerGrid, ...] | None) -> 
 
 
 app = make_target_app(
-    plan, "Show exactly what would run: the resolved experiment, its schedule and digest.", own=("--power",)
+    plan,
+    "Show exactly what would run: the resolved experiment, its schedule, digest and expected disk.",
+    own=("--power",),
 )

@@ -7,7 +7,8 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.display.console import indent, make_fields, make_line, make_table, stack
-from labrunner.display.quantities import format_count
+from labrunner.display.quantities import format_count, format_size
+from labrunner.engine.footprint import Footprint
 from labrunner.experiment.model import Experiment, Grader, Network, Policy, Program, SandboxPlan, Variant
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import describe_budget
@@ -17,11 +18,13 @@ FIRST_TASKS: Final = 5
 FIRST_SLOTS: Final = 6
 
 
-def show_plan(experiment: Experiment, *, concurrency: int | None = None) -> RenderableType:
-    """Show what would run; `concurrency` as this machine works it out."""
+def show_plan(
+    experiment: Experiment, *, concurrency: int | None = None, footprint: Footprint | None = None
+) -> RenderableType:
+    """Show what would run; `concurrency` as this machine works it out, `footprint` if it was looked at."""
     return stack(
         make_line(experiment.name, "bold"),
-        make_fields(_overview(experiment)),
+        make_fields([*_overview(experiment), *_describe_disk(experiment, footprint)]),
         *(_show_variant(variant) for variant in experiment.variants),
         *(_show_graders(experiment) if experiment.tasks[0].grader.command else ()),
         make_line(""),
@@ -51,6 +54,21 @@ def _overview(experiment: Experiment) -> list[tuple[str, str]]:
         ("collect", ", ".join(experiment.collect)),
     ]
     return [(name, value) for name, value in fields if value]
+
+
+def _describe_disk(experiment: Experiment, footprint: Footprint | None) -> list[tuple[str, str]]:
+    if footprint is None:
+        return []
+    told = f"about {format_size(footprint.records)} of rows, inputs and logs stay"
+    whose = {"failed": "of trials that don't pass ", "always": "", "never": None}
+    kept = whose[experiment.policy.keep.workspace]
+    if kept is not None and footprint.limit:
+        told += f"; workspaces {kept}too, {format_size(footprint.workspaces)} in all as they start"
+    fields = [("disk", told)]
+    if footprint.limit:
+        at_once = f"{format_size(footprint.at_once)} of workspaces as they start"
+        fields.append(("disk at once", f"{at_once}, {format_size(footprint.limit)} by their limits"))
+    return fields
 
 
 def _describe_order(experiment: Experiment) -> str:
