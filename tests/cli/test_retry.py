@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 from tests.cli.calling import lab, write_experiment
@@ -20,10 +21,14 @@ def flaky(folder: Path, *, bad: str, tasks: int = 5) -> Path:
     write_experiment(folder, agent=FLAKY, tasks=tasks, extra="fail_on_error: false\nmax_concurrency: 2\n")
     (folder / "starts").write_text("")
     (folder / "bad").write_text(bad)
-    names = ("--env", f"STARTS={folder / 'starts'}", "--env", f"BAD={folder / 'bad'}")
-    run = lab("run", "--run-id", "first", *names, cwd=folder)
+    run = lab("run", "--run-id", "first", *names_of(folder), cwd=folder)
     assert run.code == 0, run.err
     return folder
+
+
+def names_of(folder: Path) -> tuple[str, ...]:
+    """What the agent is told, the same for every run of this folder."""
+    return ("--env", f"STARTS={folder / 'starts'}", "--env", f"BAD={folder / 'bad'}")
 
 
 def starts(folder: Path) -> list[str]:
@@ -70,10 +75,9 @@ def test_a_result_invalidated_in_one_run_of_a_chain_is_taken_from_none(tmp_path:
     lab("retry", "first", "--run-id", "second", cwd=tmp_path)
     lab("invalidate", "second", "--where", "task_id = 't1'", "--reason", "leaked", cwd=tmp_path)
     lab("invalidate", "first", "--where", "task_id = 't2'", "--reason", "leaked", cwd=tmp_path)
-    names = ("--env", f"STARTS={tmp_path / 'starts'}", "--env", f"BAD={tmp_path / 'bad'}")
 
     planned = lab("retry", "second", "--dry-run", cwd=tmp_path)
-    reusing = lab("run", "--run-id", "third", "--reuse", ".lab/runs", *names, cwd=tmp_path)
+    reusing = lab("run", "--run-id", "third", "--reuse", ".lab/runs", *names_of(tmp_path), cwd=tmp_path)
     after = lab("retry", "second", "--dry-run", cwd=tmp_path)
 
     assert "2 invalidated: t1/baseline/0, t2/baseline/0" in planned.err
@@ -125,3 +129,41 @@ def test_a_run_whose_file_is_gone_is_told_so(tmp_path: Path) -> None:
 
     assert refused.code == 2
     assert "experiment.yaml" in refused.err
+
+
+def test_a_damaged_run_among_many_is_told_and_left_out(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="")
+    shutil.copytree(tmp_path / ".lab/runs/first", tmp_path / ".lab/runs/broken")
+    journal = tmp_path / ".lab/runs/broken/commits.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"x" * 20 + b"\n", *lines[2:]]))
+
+    reusing = lab("run", "--run-id", "second", "--reuse", ".lab/runs", *names_of(tmp_path), cwd=tmp_path)
+    retried = lab("retry", ".lab/runs/broken", cwd=tmp_path)
+    shown = lab("show", "broken", cwd=tmp_path)
+
+    assert reusing.code == 0, reusing.err
+    assert "nothing is taken from broken: " in reusing.err
+    assert "5 trials taken over, 0 to run" in reusing.err
+    assert (retried.code, shown.code) == (3, 3)
+    assert "to save what is sound: lab log recover broken\n" in retried.err
+    assert "to save what is sound: lab log recover broken\n" in shown.err
+
+
+def test_results_are_found_among_more_runs_than_a_byte_can_count(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="", tasks=1)
+    runs = tmp_path / ".lab/runs"
+    record = json.loads((runs / "first/run.json").read_text())
+    lab("run", "--run-id", "empty", "--task-id", "t0", "--set", "seed=1", cwd=tmp_path)
+    other = json.loads((runs / "empty/run.json").read_text())
+    other["created_at"] = "2099" + other["created_at"][4:]
+    assert other["created_at"] > record["created_at"]
+    for number in range(300):
+        shutil.copytree(runs / "empty", runs / f"newer-{number}")
+        (runs / f"newer-{number}/run.json").write_text(json.dumps(other))
+        (runs / f"newer-{number}/commits.jsonl").write_bytes(b"")
+    shutil.rmtree(runs / "empty")
+
+    planned = lab("run", "--run-id", "last", "--reuse", ".lab/runs", *names_of(tmp_path), cwd=tmp_path)
+
+    assert "1 trial taken over, 0 to run" in planned.err

@@ -47,6 +47,10 @@ def tell_plan(planned: Retry) -> None:
     """Say what is taken over and what is run again, and why, before anything is spent."""
     reuse = planned.reuse
     lines = [f"{source.paths.root.name}: {source.loss}" for source in reuse.sources if source.loss]
+    lines += [
+        f"nothing is taken from {reuse.sources[number].paths.root.name}: {problem}"
+        for number, problem in reuse.unusable.items()
+    ]
     lines += [f"{format_count(reuse.reused, 'trial')} taken over, {reuse.owed:,} to run"]
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])

@@ -16,6 +16,7 @@ from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
+from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.lookup import RunPicture, find_telling_trial, find_trial, picture
 from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
@@ -51,13 +52,14 @@ def show(  # noqa: PLR0913 - the signature is the command line
     """Show a run or a trial."""
     requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
     paths = find_run(log_dir, run)
-    if trial is not None:
-        _show_trial(paths, find_trial(paths, trial), as_json=as_json)
-        return
-    seen = picture(paths)
-    unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
-    with suppress(BrokenPipeError):  # the exit code still counts
-        _show_run(seen, unmet, as_json=as_json)
+    with advise_on_damage(paths):
+        if trial is not None:
+            _show_trial(paths, find_trial(paths, trial), as_json=as_json)
+            return
+        seen = picture(paths)
+        unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
+        with suppress(BrokenPipeError):  # the exit code still counts
+            _show_run(seen, unmet, as_json=as_json)
     raise typer.Exit(tell_unmet(unmet))
 
 

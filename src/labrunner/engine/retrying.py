@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.lookup import read_experiment
 from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
@@ -79,11 +80,16 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
     refuse_regrade(record, paths)
     experiment = read_again(record, overrides, reread)
     chain = lineage(paths, record.lineage_id)
+    with advise_on_damage(paths):
+        reuse = plan_reuse(experiment, open_sources(chain))
+        for number, damage in reuse.unusable.items():
+            if chain[number].root.samefile(paths.root):
+                raise damage
     return Retry(
         experiment=experiment,
         lineage_id=record.lineage_id,
         retry_of=tuple(str(run.root.resolve()) for run in chain),
-        reuse=plan_reuse(experiment, open_sources(chain)),
+        reuse=reuse,
         changed=_changes_since(record, paths, experiment),
     )
 

@@ -6,10 +6,13 @@ a run that was itself cut short hides nothing of the runs before it. A result th
 several runs: invalidated in one of them, it is not to be used from any.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from labrunner.errors import StoreError
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.rows import TrialRow
@@ -19,6 +22,7 @@ from labrunner.store.reading import iter_trials
 from labrunner.store.survey import read_invalidations, survey
 
 EXAMPLES = 3
+_ITEM: Final = array("L").itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +41,10 @@ class ReusePlan:
     """For every slot of the new run: which source it is taken from, if any; and why not, counted."""
 
     sources: Sequence[Source]
-    taken: bytearray
+    taken: "array[int]"
     """Per slot: 0 = run it, n = take it from source n - 1."""
+    unusable: dict[int, StoreError] = field(default_factory=dict)
+    """Sources that nothing is taken from, and why."""
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -55,6 +61,12 @@ class ReusePlan:
     def is_reused(self, schedule_idx: int) -> bool:
         """Whether a slot is taken over."""
         return self.taken[schedule_idx] != 0
+
+    def give_back(self, mark: int) -> None:
+        """Run what was to be taken from a source."""
+        for idx, number in enumerate(self.taken):
+            if number == mark:
+                self.taken[idx] = 0
 
     def slots_from(self, source: int) -> frozenset[int]:
         """Slots taken from one source."""
@@ -94,59 +106,71 @@ class SlotFinder:
 
 def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
     """Look at runs as sources, in the given order: the newest first."""
-    found = list(runs)
-    marked = [frozenset(mark.trial_id for mark in read_invalidations(paths)) for paths in found]
-    return [
-        Source(paths=paths, invalidated=invalidated, loss=find_loss(paths))
-        for paths, invalidated in zip(found, _spread(found, marked), strict=True)
-    ]
+    sources = [_open_source(paths) for paths in runs]
+    trials = frozenset[str]().union(*(source.invalidated for source in sources))
+    return _spread_marks(sources, trials) if trials else sources
 
 
-def _spread(runs: Sequence[RunPaths], marked: Sequence[frozenset[str]]) -> Sequence[frozenset[str]]:
+def _open_source(paths: RunPaths) -> Source:
+    marked = frozenset(mark.trial_id for mark in read_invalidations(paths))
+    return Source(paths=paths, invalidated=marked, loss=find_loss(paths))
+
+
+def _spread_marks(sources: Sequence[Source], trials: frozenset[str]) -> list[Source]:
     """Let a mark on a result hold in every run that has this very result."""
-    trials = frozenset[str]().union(*marked)
-    if not trials:
-        return marked
-    results = [_find_results(paths, trials) for paths in runs]
+    results = [_find_results(source, trials) for source in sources]
     withdrawn = {
-        (trial, result[trial])
-        for result, ids in zip(results, marked, strict=True)
-        for trial in ids & result.keys()
+        (trial, found[trial])
+        for source, found in zip(sources, results, strict=True)
+        for trial in source.invalidated & found.keys()
     }
     return [
-        ids | {trial for trial, _ in withdrawn & result.items()}
-        for ids, result in zip(marked, results, strict=True)
+        replace(source, invalidated=source.invalidated | {trial for trial, _ in withdrawn & found.items()})
+        for source, found in zip(sources, results, strict=True)
     ]
 
 
-def _find_results(paths: RunPaths, trials: frozenset[str]) -> dict[str, tuple[str, ...]]:
+def _find_results(source: Source, trials: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """When the attempts of each of these trials ended: that stays with a result when it is taken over."""
-    with survey(paths) as seen:
-        return {
-            trial.ids.trial_id: tuple(attempt.ended_at for attempt in timing.attempts)
-            for trial, timing in seen.finished()
-            if trial.ids.trial_id in trials
-        }
+    try:
+        with survey(source.paths) as seen:
+            return {
+                trial.ids.trial_id: tuple(attempt.ended_at for attempt in timing.attempts)
+                for trial, timing in seen.finished()
+                if trial.ids.trial_id in trials
+            }
+    except StoreError:
+        return {}  # whoever takes results from it finds out, and takes none
 
 
 def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:
     """Decide for every slot of a new run; `sources` the newest first."""
     finder = SlotFinder(experiment)
-    plan = ReusePlan(sources=sources, taken=bytearray(len(finder.schedule)))
+    plan = ReusePlan(sources=sources, taken=array("L", bytes(_ITEM * len(finder.schedule))))
     objections: dict[int, str] = {}
     for number, source in enumerate(sources):
-        for row in iter_trials(source.paths):
-            idx = finder.find(row)
-            if idx is None or plan.is_reused(idx):
-                continue
-            objection = finder.objection(row, idx, source.invalidated)
-            if objection is None:
-                plan.taken[idx] = number + 1
-                objections.pop(idx, None)
-            else:
-                objections.setdefault(idx, objection)
+        try:
+            _take_from(source, number + 1, plan, finder, objections)
+        except StoreError as error:
+            plan.unusable[number] = error
+            plan.give_back(number + 1)
     _explain(plan, objections, finder)
     return plan
+
+
+def _take_from(
+    source: Source, mark: int, plan: ReusePlan, finder: SlotFinder, objections: dict[int, str]
+) -> None:
+    for row in iter_trials(source.paths):
+        idx = finder.find(row)
+        if idx is None or plan.is_reused(idx):
+            continue
+        objection = finder.objection(row, idx, source.invalidated)
+        if objection is None:
+            plan.taken[idx] = mark
+            objections.pop(idx, None)
+        else:
+            objections.setdefault(idx, objection)
 
 
 def _explain(plan: ReusePlan, objections: dict[int, str], finder: SlotFinder) -> None:

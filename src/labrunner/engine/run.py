@@ -18,6 +18,7 @@ from typing import Final
 
 from labrunner.engine import provenance
 from labrunner.engine.adoption import resume
+from labrunner.engine.advice import advice_on_damage
 from labrunner.engine.carryover import CarryOver
 from labrunner.engine.cleaning import remove_spent_buffers
 from labrunner.engine.plan import Plan, never
@@ -149,7 +150,7 @@ async def sit_down(
 
 def _what_next(error: StoreError, paths: RunPaths) -> str:
     if isinstance(error, DamagedRun):
-        return f"to save what is sound: lab log recover {address(paths)}"
+        return advice_on_damage(paths)
     return f"what was finished is safe; once the disk is well: lab continue {address(paths)}"
 
 
