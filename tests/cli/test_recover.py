@@ -152,3 +152,8 @@ def test_a_run_that_died_before_its_first_status_is_shown_and_continued(tmp_path
     assert "crashed: 0 of 3 trials finished" in shown.out
     assert re.search(r"owed +3 trials\n", shown.out)
     assert lab("continue", cwd=tmp_path).code == 0
+
+
+def test_what_to_type_after_a_recovery_can_be_typed(crashed: Path) -> None:
+    told = lab("log", "recover", "x", "--output", "a place", cwd=crashed).out
+    assert told.endswith("  lab eval-retry 'a place'\n")

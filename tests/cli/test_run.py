@@ -355,3 +355,13 @@ def test_kill_9_leaves_no_process_and_a_run_that_says_so(tmp_path: Path, kind: s
     assert [
         run["run_id"] for run in lab("log", "list", "--status", "started", "--json", cwd=tmp_path).json()
     ] == ["x"]
+
+
+def test_what_can_not_be_read_is_verified_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / ".lab/runs/x").mkdir(parents=True)
+    (tmp_path / ".lab/runs/x/run.json").write_text("garbage")
+
+    told = lab("verify", "x", cwd=tmp_path)
+
+    assert told.code == 3
+    assert told.out.splitlines()[-1] == "x: NOT sound: 1 problem, unfinished: 0 of 0 committed"

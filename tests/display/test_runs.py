@@ -28,3 +28,8 @@ def test_each_run_has_a_line_and_an_unreadable_one_says_why() -> None:
 def test_an_empty_directory_is_said_to_be_empty() -> None:
     assert to_text(show_runs([], where=".lab/runs")) == "no runs in .lab/runs\n"
     assert to_text(show_runs([], where=".lab/runs", sought="crashed")) == "no crashed runs in .lab/runs\n"
+
+
+def test_a_run_whose_folder_was_renamed_is_listed_by_what_to_type_for_it() -> None:
+    listing = RunListing(paths=RunPaths(Path("renamed")), run_id=RUN_ID, state="started", counts=COUNTS)
+    assert to_text(show_runs([listing], where=".lab/runs")).splitlines()[2].startswith("renamed  running")

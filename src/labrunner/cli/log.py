@@ -1,6 +1,7 @@
 """`lab log`: the runs of a directory."""
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -100,7 +101,8 @@ def recover(
             f"see: lab verify {address(paths)}"
         )
     if done.owed:
-        typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {done.paths.root}")
+        place = shlex.quote(str(done.paths.root))
+        typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {place}")
 
 
 def _states(run: RunListing) -> tuple[str, ...]:

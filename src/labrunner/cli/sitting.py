@@ -115,10 +115,9 @@ def _note(live: Live) -> str:
         return live.tallies.pause
     if live.stop.hurried.is_set():
         return "ending trials in flight"
-    left = f"up to {live.plan.grace_s:g} s for trials in flight"
     if isinstance(live.stop.reason, Interrupted):
-        return f"stopping: {left}, signal again to end them now"
-    return f"giving up: {left}, a signal ends them now"
+        return f"stopping within {live.plan.grace_s:g} s; signal again to end trials now"
+    return f"giving up within {live.plan.grace_s:g} s; a signal ends trials now"
 
 
 def tell_end(end: RunEnd, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ import sys
 import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.display.quantities import format_count
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
 from labrunner.store.listing import DEFAULT_RUNS, find_run
@@ -41,8 +42,10 @@ def _print(report: VerifyReport) -> None:
         typer.echo(f"wrong: {problem}")
     for note in report.notes:
         typer.echo(f"note: {note}")
-    word = "sound" if report.is_sound else f"NOT sound: {len(report.problems)} problems"
-    done = "complete" if report.is_complete else f"unfinished ({report.state})"
+    word = "sound" if report.is_sound else f"NOT sound: {format_count(len(report.problems), 'problem')}"
+    state = f" ({report.state})" if report.state else ""
+    done = "complete" if report.is_complete else f"unfinished{state}"
     waiting = f", {report.buffered} in the buffer" if report.buffered else ""
     typer.echo(f"{report.run_id}: {word}, {done}: {report.committed} of {report.planned} committed{waiting}")
-    typer.echo(f"digest {report.chain}")
+    if report.chain:
+        typer.echo(f"digest {report.chain}")

@@ -77,7 +77,7 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
         count += 1
         if count > 2:
             with suppress(OSError):
-                sys.stderr.write(LEFT_AT_ONCE)
+                sys.stderr.write(f"\n{LEFT_AT_ONCE}" if sys.stderr.isatty() else LEFT_AT_ONCE)
             os._exit(ExitCode.INTERRUPTED)
         if request.stopped.is_set():
             request.hurry()
