@@ -141,6 +141,25 @@ def test_errors_on_a_scale_without_bounds_are_said_to_be_so() -> None:
     assert (found.errors, found.has_unbounded_errors) == (None, True)
 
 
+def test_errors_on_a_scale_without_bounds_leave_every_difference_undecided() -> None:
+    before = {f"t{n}": [10.0 + n] for n in range(12)}
+    after = {f"t{n}": [20.0 + n] for n in range(12)}
+    sure = compare(make_arm("a", dict(before), metric="points"), make_arm("b", dict(after), metric="points"))
+    assert sure.conclusion == "better"
+    lossy = after | {"t11": [ERROR]}
+    found = compare(make_arm("a", dict(before), metric="points"), make_arm("b", lossy, metric="points"))
+    assert found.p is not None
+    assert found.p.value < 0.05
+    assert found.conclusion == "undecided because of errors"
+
+
+def test_a_side_of_which_nothing_is_graded_is_undecided_because_of_errors() -> None:
+    before = {f"t{n}": [float(n % 2)] for n in range(6)}
+    found = compare(make_arm("a", before), make_arm("b", {f"t{n}": [ERROR] for n in range(6)}))
+    assert (found.difference, found.p) == (None, None)
+    assert found.conclusion == "undecided because of errors"
+
+
 def test_several_comparisons_are_adjusted_together() -> None:
     baseline = make_arm("a", {f"t{n}": [0.0] for n in range(8)})
     others = [

@@ -147,8 +147,18 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         retries=_range(
             pairing, measure, _count(pairing, lambda cell: cell.retried_graded + cell.retried_errors)
         ),
-        conclusion="not enough data",
+        conclusion="undecided because of errors" if _could_be_enough(pairing) else "not enough data",
     )
+
+
+def _could_be_enough(pairing: Pairing) -> bool:
+    """Whether errors are all that keeps two units from being compared."""
+    finished = [(task, 0.0) for task in pairing.tasks if _is_finished(task.baseline, task.other)]
+    return len(sum_by_unit(finished)) > 1
+
+
+def _is_finished(*cells: Cell) -> bool:
+    return all(cell.graded + cell.errors for cell in cells)
 
 
 def _interval(scored: Sequence[Scored], measure: Measure) -> Interval | None:
@@ -209,7 +219,9 @@ def _conclude(
     comparison: Comparison, p: float | None, p_low: float | None, p_high: float | None
 ) -> Conclusion:
     if p is None or comparison.difference is None:
-        return "not enough data"
+        return comparison.conclusion
+    if comparison.has_unbounded_errors:
+        return "undecided because of errors"
     observed = _find(comparison.difference, p)
     errors = comparison.errors
     if errors is None or p_low is None or p_high is None:
