@@ -124,12 +124,15 @@ def test_a_live_run_is_not_taken_over(tmp_path: Path) -> None:
     wait_for(status.exists)
     try:
         refused = lab("continue", "busy", cwd=tmp_path)
+        (tmp_path / "experiment.yaml").unlink()
+        refused_first = lab("continue", "busy", cwd=tmp_path)
     finally:
         process.kill()
         process.wait()
 
     assert refused.code == 2
     assert str(process.pid) in refused.err
+    assert refused_first.err == refused.err  # before the experiment is even looked at
 
 
 def test_attempts_that_failed_before_a_crash_stay_in_the_trials_history(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ policy may. What is committed stays, errors included; what was finished and buff
 was under way is taken up where that can be done without running an agent twice, else it is owed.
 """
 
+import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,7 @@ from labrunner.experiment.overrides import Overrides
 from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address, list_runs
+from labrunner.store.lock import refuse_owned
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run
 
@@ -82,6 +84,7 @@ async def continue_run(
     record = read_run(paths)
     if read_state(paths) == "success":
         return None
+    await asyncio.to_thread(refuse_owned, paths)
     refuse_regrade(record, paths)
     if record.recovered_from is not None:
         raise InputError(

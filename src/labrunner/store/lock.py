@@ -66,6 +66,19 @@ def acquire(paths: RunPaths) -> Iterator[RunLock]:
         os.close(fd)
 
 
+def refuse_owned(paths: RunPaths) -> None:
+    """Raise RunLocked when somebody owns the run, without owning it: before work that would be in vain."""
+    fd = _open(paths.lock, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + _PATIENCE_S
+        while _is_locked(fd):
+            if time.monotonic() > deadline:
+                raise RunLocked(_tell_owner(paths, fd))
+            threading.Event().wait(_PAUSE_S)
+    finally:
+        os.close(fd)
+
+
 def is_owned(paths: RunPaths) -> bool:
     """Whether a process owns the run right now. Never waits, and disturbs nobody."""
     fd = _open(paths.lock, os.O_RDONLY)
@@ -110,7 +123,7 @@ def _lock(paths: RunPaths, fd: int) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not _try_lock(fd):
         if time.monotonic() > deadline:
-            raise RunLocked(f"run {paths.root.name} is owned by {_describe(_read_note(fd))}")
+            raise RunLocked(_tell_owner(paths, fd))
         threading.Event().wait(_PAUSE_S)
     if not _is_same_file(paths.lock, fd):
         raise StoreError(
@@ -141,6 +154,10 @@ def _is_same_file(path: Path, fd: int) -> bool:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
         return False
+
+
+def _tell_owner(paths: RunPaths, fd: int) -> str:
+    return f"run {paths.root.name} is owned by {_describe(_read_note(fd))}"
 
 
 def _describe(note: LockNote | None) -> str:
