@@ -10,9 +10,14 @@ import pytest
 
 from labrunner.store import buffer
 
+TASTES = ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR")
+"""Variables of a person's shell that change what is printed."""
+
 
 def pytest_configure() -> None:
-    """Hear signals as a terminal's program does, whoever started us: under nohup some would be ignored."""
+    """Be the same whoever starts us: under nohup signals are ignored, and shells have variables."""
+    for name in TASTES:
+        os.environ.pop(name, None)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
