@@ -140,6 +140,21 @@ def test_an_attempt_that_failed_keeps_its_transcript(exported: "EvalLog") -> Non
     assert [event.event for event in error.events or [] if event.event != "info"] == ["model", "error"]
 
 
+def test_an_attempt_that_failed_before_a_word_was_said_arrives(tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    async def stumble(state: TaskState) -> TaskState:
+        raise ValueError("stumbled")
+
+    task = make_task([Sample(input="why?")], solver=stumble, fail_on_error=False)
+    paths = RunPaths(Path(run(task, tmp_path).location))
+    (made,) = export(read_in_full(paths), "inspect", tmp_path / "one.eval")
+    (found,) = samples(read_eval_log(str(made)))
+    assert [(message.role, message.text) for message in found.messages] == [("user", "why?")]
+    assert [event.event for event in found.events if event.event != "info"] == ["sample_init", "error"]
+    assert found.error is not None
+
+
 def test_every_scorer_has_its_score_and_figures(log: Log, exported: "EvalLog") -> None:
     first, second = samples(exported)
     assert first.scores is not None

@@ -266,6 +266,26 @@ def test_thoughts_are_asked_for_before_a_choice(tmp_path: Path, several: bool) -
     assert sample.score.value == "C"
 
 
+def test_more_choices_than_letters_are_told(tmp_path: Path) -> None:
+    dataset = [Sample(input="Which?", choices=[str(number) for number in range(30)], target="A")]
+    task = make_task(dataset, solver=multiple_choice(), scorer=choice(), fail_on_error=False)
+    error = run(task, tmp_path).samples[0].error
+    assert error is not None
+    assert "has 30 choices, and multiple_choice() has 26 letters" in error.message
+
+
+def test_half_a_character_in_an_answer_becomes_a_question_mark(tmp_path: Path) -> None:
+    def half(request: Any) -> ModelOutput | str:
+        if len(request.messages) > 1:
+            return "done \ud83d"
+        return ModelOutput.for_tool_call("m", "shout", {"text": "hi \ud83d"}, content="\ud83d!")
+
+    task = make_task(samples("q", target="done ?"), solver=[use_tools(shout()), generate()])
+    log = run(task, tmp_path, mock_model(half))
+    assert [message.content for message in log.samples[0].messages] == ["q", "?!", "HI ?", "done ?"]
+    assert log.results.metrics["accuracy"].value == 1.0
+
+
 def test_shuffled_choices_are_the_same_in_every_run(tmp_path: Path) -> None:
     dataset = [Sample(input="Which?", choices=list("abcdefgh"), target="C")]
     task = make_task(dataset, solver=multiple_choice(shuffle=3), scorer=choice())

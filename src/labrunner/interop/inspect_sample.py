@@ -58,12 +58,10 @@ class SampleWriter:
         trial, times = rows.trial, rows.timing.attempts
         task = self._tasks[trial.ids.task_id]
         spoken = [self._read_transcript(rows, fact.attempt) for fact in trial.attempts]
-        events = [
-            [*talk.events(), *self._events(rows, fact.attempt)]
-            for talk, fact in zip(spoken, trial.attempts, strict=True)
-        ]
-        messages, answer = spoken[-1].messages() or _messages(task, rows, events[-1]), _answer(rows)
-        closing = [] if spoken[-1].has_scores else self._closing(rows, answer)
+        own = [self._events(rows, fact.attempt) for fact in trial.attempts]
+        events = [[*talk.events(), *left] for talk, left in zip(spoken, own, strict=True)]
+        messages, answer = spoken[-1].messages() or _messages(task, rows, own[-1]), _answer(rows)
+        closing = [] if spoken[-1].tells_its_end else self._closing(rows, answer)
         sample: Plain = {
             "id": trial.ids.task_id,
             "epoch": trial.ids.repl_idx + 1,

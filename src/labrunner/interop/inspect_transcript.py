@@ -44,9 +44,9 @@ class Conversation:
     """Long texts that events refer to."""
 
     @property
-    def has_scores(self) -> bool:
-        """Whether scorers have spoken in it."""
-        return any(event.get("event") == "score" for event in self.told)
+    def tells_its_end(self) -> bool:
+        """Whether the score, or what went wrong, stands in it."""
+        return any(event["event"] in {"score", "error"} for event in self.told)
 
     def messages(self) -> list[Plain]:
         """What was said, as the solver left it."""

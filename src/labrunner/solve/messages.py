@@ -165,6 +165,25 @@ class ModelOutput:
         return cls(model=model, message=message, stop_reason="tool_calls")
 
 
+def mend(message: ChatMessageAssistant) -> None:
+    """Put question marks for half characters: a cut answer may hold some, and nothing can send them."""
+    message.content = _mended(message.content)
+    for call in message.tool_calls or ():
+        call.arguments = _mended(call.arguments)
+
+
+def _mended(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    match value:
+        case str():
+            return value if value.isascii() else value.encode(errors="replace").decode()
+        case dict():
+            return {_mended(name): _mended(each) for name, each in value.items()}
+        case list():
+            return [_mended(each) for each in value]
+        case _:
+            return value
+
+
 def to_plain(message: ChatMessage) -> dict[str, Any]:
     """A message as plain JSON."""
     match message:

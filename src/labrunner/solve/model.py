@@ -7,7 +7,7 @@ from typing import Any
 from labrunner.solve.backend import Backend, Request
 from labrunner.solve.config import NO_SETTINGS, GenerateConfig, make_config
 from labrunner.solve.gate import Asker
-from labrunner.solve.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages
+from labrunner.solve.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages, mend
 from labrunner.solve.modelname import parse_model_name
 from labrunner.solve.running import Running, maybe_running, running
 from labrunner.solve.tool import Tool, as_tool
@@ -96,6 +96,7 @@ async def _ask(model: Model, request: Request, attempt: Running) -> ModelOutput:
     asker = Asker(meter=attempt.meter, transcript=transcript)
     output = await attempt.call_home(lambda: attempt.gate.ask(model, request, asker))
     output.message.model = output.message.model or output.model
+    mend(output.message)
     transcript.add(
         "model",
         model=model.name,

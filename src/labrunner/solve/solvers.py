@@ -150,6 +150,9 @@ def multiple_choice(
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         if not state.choices:
             raise ValueError(f"sample {state.sample_id} has no choices, which multiple_choice() asks about")
+        if len(state.choices) > len(_LETTERS):
+            told = f"{len(state.choices)} choices, and multiple_choice() has {len(_LETTERS)} letters"
+            raise ValueError(f"sample {state.sample_id} has {told}")
         if shuffle is not False:
             random.Random(f"{int(shuffle)} {state.sample_id}").shuffle(state.choices.choices)
         letters = _LETTERS[: len(state.choices)]
