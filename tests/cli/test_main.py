@@ -105,3 +105,9 @@ def test_a_place_that_can_only_be_read_is_told_in_words(
 def test_what_can_be_read_is_shown_from_a_place_that_can_only_be_read(finished: Path) -> None:
     shown = read_only("show x", finished)
     assert shown.stdout.startswith("success: all 6 trials finished"), shown.stderr
+
+
+def test_a_place_that_can_not_be_looked_at_is_told_in_words(tmp_path: Path) -> None:
+    name = "x" * 300
+    told = lab("run", name, cwd=tmp_path)
+    assert (told.code, told.err) == (3, f"lab run: {name}: file name too long\n")
