@@ -107,6 +107,17 @@ def test_what_can_be_read_is_shown_from_a_place_that_can_only_be_read(finished: 
     assert shown.stdout.startswith("success: all 6 trials finished"), shown.stderr
 
 
+@pytest.mark.parametrize("target", ["nowhere/at/all", "runs"])
+def test_a_link_that_leads_nowhere_or_in_a_circle_is_told_in_words(tmp_path: Path, target: str) -> None:
+    write_experiment(tmp_path)
+    (tmp_path / "runs").symlink_to(target)
+    for command in ("run", "doctor"):
+        ended = lab(command, "--log-dir", "runs/night", cwd=tmp_path)
+        assert ended.code == 2
+        told = " ".join((ended.out + ended.err).split())
+        assert "is a symbolic link that leads nowhere; choose another --log-dir" in told
+
+
 def test_a_place_that_can_not_be_looked_at_is_told_in_words(tmp_path: Path) -> None:
     name = "x" * 300
     told = lab("run", name, cwd=tmp_path)

@@ -45,6 +45,17 @@ def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[
         yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
 
 
+def way_to(place: Path) -> tuple[Path, ...]:
+    """A folder that may not be there yet, and those that it lies in."""
+    whole = place.absolute()
+    return (whole, *whole.parents)
+
+
+def _dead_link(place: Path) -> str | None:
+    dead = next((each for each in way_to(place) if each.is_symlink() and not each.exists()), None)
+    return None if dead is None else f"{dead} is a symbolic link that leads nowhere; choose another --log-dir"
+
+
 def _place_problem(place: Path) -> str | None:
     """Why no folder can be made in what is there of a path; None when one can."""
     if not place.is_dir():
@@ -56,8 +67,8 @@ def _place_problem(place: Path) -> str | None:
 
 def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
     """The run's directory can be trusted with locks and syncs, and has room."""
-    place = next(folder for folder in (runs_dir, *runs_dir.resolve().parents) if folder.exists())
-    problem = _place_problem(place) or filesystem_problem(place)
+    place = next(folder for folder in way_to(runs_dir) if folder.exists())
+    problem = _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place)
     yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
     free_gb = shutil.disk_usage(place).free / 1e9
     wanted_gb = experiment.policy.min_free_disk_gb

@@ -159,7 +159,7 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
     context = TrialContext(
         experiment=experiment,
         run_id=run_id,
-        trials_dir=trials_dir.resolve(),
+        trials_dir=Path(os.path.realpath(trials_dir)),  # also where a link leads in a circle
         host=platform.node(),
         secrets=options.secrets,
     )

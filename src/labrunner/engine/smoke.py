@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from labrunner.engine.preflight import way_to
 from labrunner.engine.run import RunOptions
 from labrunner.executor.door import Leavings
 from labrunner.experiment.model import Experiment
@@ -43,9 +44,7 @@ async def smoke(experiment: Experiment, options: RunOptions) -> Check:
         trial_id=make_trial_id(variant.id, task.id, 0),
         attempt=1,
     )
-    place = next(
-        folder for folder in (options.runs_dir, *options.runs_dir.resolve().parents) if folder.is_dir()
-    )
+    place = next(folder for folder in way_to(options.runs_dir) if folder.is_dir())
     with tempfile.TemporaryDirectory(prefix=".lab-smoke-", dir=place) as folder:
         trials = Path(folder).resolve() / "trials"
         trials.mkdir()
