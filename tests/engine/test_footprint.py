@@ -1,6 +1,6 @@
+import os
 import shutil
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -55,26 +55,11 @@ def test_archives_count_as_what_they_hold(tmp_path: Path, kind: str) -> None:
     assert estimate_footprint(experiment, concurrency=1).at_once == 5 * BLOCK
 
 
-@pytest.mark.parametrize("name", ["bad.zip", "bad.tar", "bad.tar.gz"])
-def test_an_archive_that_can_t_be_read_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"no archive")
-    experiment = write(tmp_path, f"  - {{id: t, input: 1, workspace: {name}}}\n")
-    with pytest.raises(InputError, match=f"{name}: is no archive that can be read"):
-        estimate_footprint(experiment, concurrency=1)
-
-
-@pytest.mark.parametrize("name", ["cut.zip", "cut.tar.gz"])
-def test_an_archive_that_was_cut_off_is_named(tmp_path: Path, name: str) -> None:
-    data = tmp_path / "data"
-    data.write_bytes(bytes(range(256)) * 4000)
-    if name.endswith(".zip"):
-        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as zipped:
-            zipped.write(data)
-    else:
-        with tarfile.open(tmp_path / name, "w:gz") as archive:
-            archive.add(data)
-    whole = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    experiment = write(tmp_path, f"  - {{id: t, input: 1, workspace: {name}}}\n")
-    with pytest.raises(InputError, match=f"{name}: is no archive that can be read"):
+def test_an_archive_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(os.urandom(200_000))
+    with tarfile.open(tmp_path / "cut.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "data")
+    os.truncate(tmp_path / "cut.tar.gz", 100_000)
+    experiment = write(tmp_path, "  - {id: t, input: 1, workspace: cut.tar.gz}\n")
+    with pytest.raises(InputError, match=r"cut\.tar\.gz: is no archive that can be read"):
         estimate_footprint(experiment, concurrency=1)

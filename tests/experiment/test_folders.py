@@ -1,5 +1,6 @@
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,13 +93,25 @@ def test_a_name_that_is_no_utf8_is_refused(folder: Path) -> None:
         digest_folder(folder)
 
 
+def pack(archive: Path, name: str) -> None:
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.addfile(tarfile.TarInfo(name))
+
+
+@pytest.mark.parametrize("name", ["repo.zip", "repo.tar", "repo.tar.gz", "repo.tgz"])
+def test_a_file_that_only_has_an_archives_name_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"junk")
+    with pytest.raises(InputError, match="is no archive that can be read; pack it again"):
+        Contents().workspace(tmp_path / name)
+
+
 def test_an_archive_counts_by_its_bytes_and_each_path_is_read_once(tmp_path: Path) -> None:
     archive = tmp_path / "repo.tar.gz"
-    archive.write_bytes(b"one")
+    pack(archive, "one")
     contents = Contents()
     first = contents.workspace(archive)
     assert first.digest == digest_file(archive)
-    archive.write_bytes(b"two")
+    pack(archive, "two")
     assert contents.workspace(archive) == first
     assert Contents().workspace(archive) != first
 

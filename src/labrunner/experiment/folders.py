@@ -64,6 +64,14 @@ def _entry(path: Path, name: str) -> tuple[str, str, str]:
     return (name, "program" if mode & stat.S_IXUSR else "file", digest_file(path))
 
 
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins, or a .zip ends, as an archive does."""
+    import tarfile  # here, because few workspaces are archives and every command would wait for it
+    import zipfile
+
+    return zipfile.is_zipfile(path) if path.suffix == ".zip" else tarfile.is_tarfile(path)
+
+
 def _check_name(name: str) -> None:
     try:
         name.encode()
@@ -118,6 +126,8 @@ def _digest(path: Path, kind: str) -> str:
     try:
         match kind:
             case "archive":
+                if not _is_archive(path):
+                    raise InputError("", f"'{path}' is no archive that can be read; pack it again")
                 return digest_file(path)
             case "file":
                 return canonical.digest(["file_v1", *_entry(path, "")[1:]])
