@@ -21,6 +21,7 @@ ALIVE = ContainerState(
     image="sha256:0",
     is_online=False,
     upper_dir=None,
+    volumes=(),
     mounts={},
 )
 DEAD = dataclasses.replace(ALIVE, status="ended", exit_code=137)

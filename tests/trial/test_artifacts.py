@@ -59,3 +59,37 @@ def test_names_in_an_archive_can_not_climb_out(tmp_path: Path) -> None:
     unpack_archive(archive, Basket(tmp_path / "artifacts"), PurePosixPath("deep"))
     assert set(taken(tmp_path / "artifacts")) == {"deep/evil", "deep/good", "deep/absolute/x"}
     assert not (tmp_path.parent / "evil").exists()
+
+
+def test_a_name_that_is_no_text_is_spelled_out(tmp_path: Path) -> None:
+    source = tmp_path / "workspace"
+    source.mkdir()
+    (source / os.fsdecode(b"caf\xe9")).write_text("1")
+    copy_below(source, (), Basket(tmp_path / "artifacts"), PurePosixPath("all"))
+    assert taken(tmp_path / "artifacts") == {"all/caf\\xe9": "1"}
+
+
+def test_a_name_for_which_there_is_no_place_is_left_out(tmp_path: Path) -> None:
+    archive = tmp_path / "it.tar"
+    with tarfile.open(archive, "w") as opened:
+        for name in ("deep/" + "/".join(["x" * 200] * 30), "deep/was-a-file/x", "deep/good"):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            opened.addfile(member, BytesIO(b"x"))
+    (tmp_path / "artifacts" / "deep").mkdir(parents=True)
+    (tmp_path / "artifacts" / "deep" / "was-a-file").write_text("before")
+    unpack_archive(archive, Basket(tmp_path / "artifacts"), PurePosixPath("deep"))
+    assert taken(tmp_path / "artifacts") == {"deep/was-a-file": "before", "deep/good": "x"}
+
+
+def test_a_file_that_was_cut_is_left_out(tmp_path: Path) -> None:
+    archive = tmp_path / "it.tar"
+    with tarfile.open(archive, "w") as opened:
+        for name in ("deep/whole", "deep/cut"):
+            member = tarfile.TarInfo(name)
+            member.size = 4096
+            opened.addfile(member, BytesIO(b"x" * 4096))
+    with archive.open("r+b") as file:
+        file.truncate(512 + 4096 + 512 + 1000)
+    unpack_archive(archive, Basket(tmp_path / "artifacts"), PurePosixPath("deep"))
+    assert taken(tmp_path / "artifacts") == {"deep/whole": "x" * 4096}

@@ -59,3 +59,12 @@ def test_empty_logs_scratch_and_grader_are_gone_afterwards(folders: AttemptFolde
     assert [path.name for path in folders.logs.iterdir()] == ["agent.stdout"]
     assert not folders.scratch.exists()
     assert not folders.grader.exists()
+
+
+def test_what_else_lies_among_the_logs_is_thrown_away(folders: AttemptFolders) -> None:
+    (folders.logs / "agent.stdout").write_text("said")
+    (folders.logs / os.fsdecode(b"\xff")).write_text("not ours")
+    (folders.logs / "folder" / "deep").mkdir(parents=True)
+    kept = collect(folders, make_masker({}))
+    assert [ref.path for ref in kept.logs] == ["logs/agent.stdout"]
+    assert [path.name for path in folders.logs.iterdir()] == ["agent.stdout"]

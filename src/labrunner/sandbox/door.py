@@ -9,7 +9,7 @@ Some sandboxes outlive the runner. What a crashed runner left is found as `Survi
 same calls then continue instead of starting.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,7 +134,9 @@ class Demands:
     collect: tuple[str, ...] = ()
     """Paths that are copied out of the finished sandbox."""
     system_changes: bool = True
-    """Whether somebody wants to know what the agent changed outside its folders."""
+    """Whether somebody wants to know what was changed outside the attempt's folders."""
+    refuses_changes: bool = False
+    """An agent's changes there are held against it: what setup changed must be told apart."""
     place: Path | None = None
     """The folder below which attempts will lie; a probe is made where they will be."""
 
@@ -275,8 +277,11 @@ class Sandbox(Protocol):
         """
         ...
 
-    def fetch(self, path: str) -> AsyncIterator[bytes]:
-        """Stream a path of the finished sandbox as a tar archive; nothing at all when it is not there."""
+    def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Stream a path of the finished sandbox as a tar archive; nothing at all when it is not there.
+
+        Whoever stops reading early closes it.
+        """
         ...
 
 

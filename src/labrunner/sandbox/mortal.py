@@ -5,7 +5,7 @@ a new sandbox over the same folders stands where the old one stood at its barrie
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ class _BehindBarrier:
         """Grade what it left."""
         return await self.sandbox.run_grader(grader)
 
-    def fetch(self, path: str) -> AsyncIterator[bytes]:
+    def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Whatever the sandbox itself can give."""
         return self.sandbox.fetch(path)
 
@@ -93,7 +93,7 @@ class Unfetchable:
 
     __slots__ = ()
 
-    def fetch(self, path: str) -> AsyncIterator[bytes]:
+    def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Refuse: preflight did, before."""
         raise SandboxFailed(
             "collect", f"{path}: only paths below the attempt's folders can be collected here"

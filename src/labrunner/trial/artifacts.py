@@ -6,9 +6,11 @@ written it.
 """
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final
 
@@ -24,6 +26,8 @@ ARCHIVE_CAP: Final = 2 * MOST_BYTES
 DEEPEST: Final = 32
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_PLACE: Final = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
+"""A name is too long for where we are, or what was taken before lies where it would."""
 
 
 async def copy_out(
@@ -64,12 +68,22 @@ class Basket:
         """Take a file if there is room for all of it."""
         if self._files >= MOST_FILES or self._bytes + size > MOST_BYTES:
             return
-        target = self._folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = self._folder / _sayable(name)
         data = source.read(size)
-        target.write_bytes(data)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        except OSError as error:
+            if error.errno in _NO_PLACE:
+                return
+            raise
         self._files += 1
         self._bytes += len(data)
+
+
+def _sayable(name: PurePosixPath) -> str:
+    """A name that records can hold: bytes that are no text are spelled out."""
+    return os.fsencode(name).decode("utf-8", errors="backslashreplace")
 
 
 def copy_below(root: Path, parts: tuple[str, ...], basket: Basket, name: PurePosixPath) -> None:
@@ -115,7 +129,9 @@ def _take_entry(folder: int, entry: str, basket: Basket, name: PurePosixPath, *,
 
 async def _copy_from_archive(sandbox: Sandbox, path: str, basket: Basket, archive: Path) -> None:
     try:
-        if await _save(sandbox.fetch(path), archive):
+        async with aclosing(sandbox.fetch(path)) as stream:
+            size = await _save(stream, archive)
+        if size:
             await asyncio.to_thread(unpack_archive, archive, basket, _place(path))
     finally:
         archive.unlink(missing_ok=True)
@@ -140,10 +156,17 @@ def unpack_archive(archive: Path, basket: Basket, place: PurePosixPath) -> None:
     with tarfile.open(archive) as opened:
         members = {PurePosixPath(member.name): member for member in _members(opened)}
         for name in sorted(members):
-            source = opened.extractfile(members[name])
-            if source is not None:
-                inner = _place(str(PurePosixPath(*name.parts[1:])))
-                basket.take(place / inner, source, members[name].size)
+            inner = _place(str(PurePosixPath(*name.parts[1:])))
+            with suppress(tarfile.ReadError):  # the one that was cut
+                _take_member(opened, members[name], basket, place / inner)
+
+
+def _take_member(
+    opened: "tarfile.TarFile", member: "tarfile.TarInfo", basket: Basket, name: PurePosixPath
+) -> None:
+    source = opened.extractfile(member)
+    if source is not None:
+        basket.take(name, source, member.size)
 
 
 def _members(opened: "tarfile.TarFile") -> "Iterator[tarfile.TarInfo]":

@@ -10,12 +10,12 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.experiment.folders import digest_folder
 from labrunner.records.completion import FileRef
-from labrunner.sandbox.door import AttemptFolders
+from labrunner.sandbox.door import AttemptFolders, PhaseName
 from labrunner.trial.handedin import Refusal, list_names, read_plain, restore_rights
 from labrunner.trial.masking import Masker
 from labrunner.trial.removal import remove, remove_tree
@@ -28,6 +28,7 @@ WORKSPACE_CAP: Final = 1024 * 1024 * 1024
 """Larger workspaces go without a digest: reading them would cost more than it tells."""
 
 _EVENTS: Final = "events.jsonl"
+_LOGS: Final = frozenset(f"{phase}.{kind}" for phase in get_args(PhaseName) for kind in ("stdout", "stderr"))
 _RESULTS: Final = ("result.json", "benchmark_prediction.json", "benchmark_score.json")
 
 
@@ -83,6 +84,9 @@ class _Keeping:
     def logs(self) -> Iterable[FileRef]:
         for name in sorted(list_names(self._folders.logs)):
             path = self._folders.logs / name
+            if name not in _LOGS:  # a guest may have been able to write here
+                remove(path)
+                continue
             size = path.lstat().st_size
             data = _head_and_tail(path) if size else b""
             if data:

@@ -75,6 +75,7 @@ def demands(experiment: Experiment, task: Task, variant: Variant) -> Demands:
         fresh_grader=is_fresh,
         collect=experiment.collect,
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or _is_strict(experiment)),
+        refuses_changes=not is_fresh and must_not_change_system(experiment),
     )
 
 

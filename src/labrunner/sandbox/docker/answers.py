@@ -56,6 +56,8 @@ class ContainerState:
     """Where the engine's host keeps what the container writes outside its mounts."""
     mounts: Mapping[str, str]
     """Paths inside, and where they lie on the engine's host."""
+    volumes: tuple[str, ...]
+    """Where the engine's host keeps what is written to volumes that the image asks for."""
 
     @property
     def is_alive(self) -> bool:
@@ -79,6 +81,7 @@ class ContainerState:
             is_online=bool(set((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"}),
             upper_dir=driver.get("UpperDir"),
             mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
+            volumes=tuple(each["Source"] for each in answer.get("Mounts") or () if each["Type"] == "volume"),
         )
 
 
@@ -96,6 +99,16 @@ def _seconds(stamp: str | None) -> float:
     fraction = rest.split("+")[0].split("-")[0]
     zone = rest[len(fraction) :] or "+00:00"
     return datetime.fromisoformat(whole + zone).timestamp() + float(f"0.{fraction or 0}")
+
+
+def join_frames(answer: bytes) -> bytes:
+    """Decode `/containers/ID/logs`: frames of four bytes about their kind, four for a length, and so many."""
+    parts, at = [], 0
+    while at + 8 <= len(answer):
+        size = int.from_bytes(answer[at + 4 : at + 8], "big")
+        parts.append(answer[at + 8 : at + 8 + size])
+        at += 8 + size
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

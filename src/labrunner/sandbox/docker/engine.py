@@ -6,8 +6,8 @@ Rules: over the engine's socket, never through its command line. Every call ends
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -26,6 +26,7 @@ from labrunner.sandbox.docker.answers import (
     Listed,
     Process,
     PullNews,
+    join_frames,
 )
 from labrunner.sandbox.docker.attachment import Attachment
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, blamed
@@ -80,6 +81,12 @@ class Engine:
         """How a container is."""
         return ContainerState.of(await self._get(f"containers/{container}/json", "looking at a container"))
 
+    async def layer_size(self, container: str) -> int:
+        """How many bytes a container holds outside its mounts, beside its image."""
+        path = f"containers/{container}/json?size=true"
+        answer = await self._ask("GET", path, "measuring a container", timeout_s=SLOW_CALL_S)
+        return int(answer.get("SizeRw") or 0)
+
     async def wait(self, container: str) -> None:
         """Wait until a container has ended."""
         await self._post(f"containers/{container}/wait", "waiting for a container", timeout_s=SLOW_CALL_S)
@@ -127,6 +134,13 @@ class Engine:
         filters = quote(f'{{"container":["{container}"]}}')
         path = f"events?since={since:.9f}&until={until:.9f}&filters={filters}"
         return tuple([str(event.get("Action")) async for event in self._stream_json(path)])
+
+    async def said(self, container: str) -> bytes:
+        """What a container's first process wrote to standard output, as far as the engine keeps it."""
+        path = f"containers/{container}/logs?stdout=true"
+        with blamed("asking what a container said"):
+            async with asyncio.timeout(CALL_S), self._query(path) as response:
+                return join_frames(await response.read())
 
     async def connect(self, container: str, network: str) -> None:
         """Join a container to a network."""
@@ -178,11 +192,11 @@ class Engine:
                 for text in str(line.get("stream") or "").splitlines():
                     yield text
 
-    async def archive(self, container: str, path: str) -> AsyncIterator[bytes]:
+    async def archive(self, container: str, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a path of a container as a tar archive."""
         address = f"containers/{container}/archive?path={quote(path)}"
         with blamed(f"copying {path} out of a container"):
-            async with self._query(address) as response:
+            async with _abandoned(self._query(address)) as response:
                 async for chunk in response.content.iter_chunked(1 << 16):
                     yield chunk
 
@@ -250,15 +264,33 @@ class Engine:
             self._connector = aiohttp.UnixConnector(str(socket), limit=0, force_close=True)
             return aiodocker.Docker("unix://localhost", connector=self._connector)
         try:
+            if url is not None:
+                _check_address(url)
             return aiodocker.Docker(url)
-        except AssertionError as error:  # what the library raises when it finds no address
-            problem = f"no Docker engine: DOCKER_HOST is not set and there is no {DEFAULT_SOCKET}"
-            raise EngineGone("engine_gone", problem) from error
-        except (
-            ValueError,
-            ImportError,
-        ) as error:  # an address that it does not understand, or has no means for
-            raise EngineGone("engine_gone", f"no Docker engine: DOCKER_HOST is {url!r}: {error}") from error
+        except (AssertionError, ValueError, ImportError) as error:
+            # The library finds no address, does not understand it, or has no means for it.
+            problem = f"DOCKER_HOST is not set and there is no {DEFAULT_SOCKET}"
+            if url is not None:
+                problem = f"DOCKER_HOST is {url!r}: {error}"
+            raise EngineGone("engine_gone", f"no Docker engine: {problem}") from error
+
+
+@asynccontextmanager
+async def _abandoned(
+    query: AbstractAsyncContextManager[aiohttp.ClientResponse],
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """An answer of which nobody need read the end."""
+    async with query as response:
+        try:
+            yield response
+        finally:
+            response.close()
+
+
+def _check_address(url: str) -> None:
+    """Raise ValueError for what is no address: the library would notice only when it connects."""
+    if URL(url).port == 0:
+        raise ValueError("port 0 is no port")
 
 
 def _is_socket(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """One attempt in one container, behind the door that all sandboxes share."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from labrunner.sandbox.docker.agentpart import AgentPart
@@ -52,11 +53,15 @@ class DockerSandbox:
         """End the idle agent: the barrier ends the rest."""
         return await self.calls.end_all()
 
-    async def fetch(self, path: str) -> AsyncIterator[bytes]:
+    async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a path of the container, running or not."""
         try:
-            async for chunk in self.stage.engine.archive(self.stage.container.id, path):
-                yield chunk
+            async with aclosing(self.stage.engine.archive(self.stage.container.id, path)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except EngineRefused as refusal:
             if not refusal.is_not_found:
                 raise
+        finally:
+            # Folders of a container that is being read are busy, and can't be removed: this waits.
+            await self.stage.container.look()
