@@ -1,6 +1,7 @@
 """What an experiment can ask of its containers, tried in real ones."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import aiodocker
@@ -47,13 +48,20 @@ async def test_each_phase_has_its_own_network(
         assert any(device.startswith("eth") for device in seen) == (network == FULL), (name, seen)
 
 
-async def test_a_strict_barrier_keeps_the_graders_network(site: Site) -> None:
-    spec = site.spec(demands=Demands(networks=(NONE, FULL, NONE), restart=True))
+@pytest.mark.parametrize("setup", [NONE, FULL], ids=["setup-none", "setup-full"])
+@pytest.mark.parametrize("agent", [NONE, FULL], ids=["agent-none", "agent-full"])
+@pytest.mark.parametrize("grader", [NONE, FULL], ids=["grader-none", "grader-full"])
+async def test_a_container_that_is_started_again_keeps_the_network_of_each_phase(
+    site: Site, setup: Network, agent: Network, grader: Network
+) -> None:
+    spec = site.spec(demands=Demands(networks=(setup, agent, grader), restart=True))
     async with site.maker.open(spec) as sandbox:
-        await sandbox.run_agent(None, sh(SHOW_NET, network=FULL))
-        await sandbox.run_grader(sh(f"{SHOW_NET}; {GRADE}", name="grader"))
-    assert (spec.folders.logs / "agent.stdout").read_text().split() == ["eth0", "lo"]
-    assert (spec.folders.logs / "grader.stdout").read_text().split() == ["lo"]
+        await sandbox.run_agent(sh(SHOW_NET, name="setup", network=setup), sh(SHOW_NET, network=agent))
+        end = await sandbox.run_grader(sh(f"{SHOW_NET}; {GRADE}", name="grader", network=grader))
+    assert end.exit_status == 0
+    for name, network in (("setup", setup), ("agent", agent), ("grader", grader)):
+        seen = (spec.folders.logs / f"{name}.stdout").read_text()
+        assert ("eth" in seen) == (network == FULL), (name, seen)
 
 
 async def test_the_root_can_be_read_only(trial: Trial) -> None:
@@ -138,6 +146,48 @@ async def test_setup_of_a_task_runs_before_its_agent(trial: Trial) -> None:
     trial.agent = shell("cat state")
     await trial.carry_out()
     assert trial.log("agent.stdout") == "ready\n"
+
+
+REFUSALS = pytest.mark.parametrize(
+    "refusal", [{"trust": "strict"}, {"on_system_change": "refuse"}], ids=["strict", "refuse"]
+)
+
+
+@REFUSALS
+async def test_what_setup_installs_is_not_held_against_the_agent(
+    trial: Trial, refusal: dict[str, str]
+) -> None:
+    trial.experiment_changes = dict(refusal)
+    install = "mkdir /opt; echo tool > /opt/tool; rm /bin/gzip; echo x >> /etc/passwd"
+    trial.task = {"setup": Setup(command=shell(install), timeout_s=5.0)}
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert (completion.end.verdict, completion.end.flags) == ("pass", ())
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees when a container's files were changed")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo evil > /opt/tool",
+        "rm /opt/tool",
+        "mv /opt /usr/opt",
+        "touch -d 2001-01-01 /opt/tool",
+        "rm /bin/ls",
+    ],
+)
+@REFUSALS
+async def test_an_agents_change_of_what_setup_installed_is_found(
+    trial: Trial, change: str, refusal: dict[str, str]
+) -> None:
+    trial.experiment_changes = dict(refusal)
+    trial.task = {"setup": Setup(command=shell("mkdir /opt; echo tool > /opt/tool"), timeout_s=5.0)}
+    trial.agent = shell(change)
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.end.verdict == "fail"
+    assert completion.end.flags == ("not_graded", "system_changed")
 
 
 async def test_setup_that_fails_is_its_own_cause(trial: Trial) -> None:
@@ -247,10 +297,20 @@ async def test_preflight_without_an_engine_says_what_to_do(tmp_path: Path) -> No
     await maker.close()
 
 
-async def test_an_address_that_is_none_is_told() -> None:
-    maker = DockerMaker(Engine("banana"))
+@pytest.mark.parametrize("address", ["banana", "http://x:99999", "tcp://127.0.0.1:0"])
+async def test_an_address_that_is_none_is_told(address: str) -> None:
+    maker = DockerMaker(Engine(address))
     (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))
-    assert "DOCKER_HOST is 'banana'" in check.message
+    assert f"DOCKER_HOST is '{address}'" in check.message
+    await maker.close()
+
+
+async def test_an_empty_address_is_none_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "")
+    monkeypatch.setattr("labrunner.sandbox.docker.engine.DEFAULT_SOCKET", tmp_path / "nobody")
+    maker = DockerMaker(Engine())
+    (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))
+    assert "DOCKER_HOST is not set" in check.message
     await maker.close()
 
 

@@ -53,6 +53,7 @@ ASH = Recipe(name="ash", python=True)
 DASH = Recipe(name="dash", shell=Path("/bin/dash"), tools=(Path("/usr/bin/setpriv"),), without=("su",))
 BASH = Recipe(name="bash", shell=Path("/bin/bash"))
 APP_USER = Recipe(name="app", changes=("USER app", "ENV FROM_IMAGE=yes PYTHONPATH=/evil"))
+VOLUME = Recipe(name="volume", changes=("VOLUME /data",))
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 

@@ -67,6 +67,11 @@ class DiskGuard:
         self.over = used > self.limit
         return self.over
 
+    def tell_over(self) -> None:
+        """End the phase because somebody else saw too much."""
+        self.over = True
+        self.on_over()
+
     def _tick(self) -> None:
         lost = self._free_at_walk - free_bytes(self.folders[0])
         old = self._loop.time() - self._walked_at >= WALK_AT_LEAST_EVERY_S
@@ -92,8 +97,7 @@ class DiskGuard:
         # Walking takes at most a tenth of the time, however many files there are.
         self._tick_s = max(TICK_S, 10 * (self._loop.time() - self._walked_at))
         if self._headroom < 0:
-            self.over = True
-            self.on_over()
+            self.tell_over()
             return
         self._timer = self._loop.call_later(self._tick_s, self._tick)
 

@@ -10,8 +10,12 @@ from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState
 from labrunner.sandbox.docker.barrier import changed_system, intruders
+from labrunner.sandbox.docker.baseline import read_baseline, since, write_baseline
+from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.notes import Note, phase_end
+from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
+from labrunner.sandbox.docker.testimony import check_note
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.limits import MIB
 
@@ -24,6 +28,7 @@ ALMOST_NOTHING: Final = 16 * MIB
 OOM_STATUS: Final = 137
 SHOWN: Final = 20
 """How many changed paths are named."""
+CUT: Final = 200
 OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
 """What the engine does to a container when somebody asks it to."""
 
@@ -58,7 +63,7 @@ class AgentPart:
             None if setup is None else stage.prepare(setup),
             stage.prepare(agent),
             restart=stage.spec.demands.restart,
-            gate=_needs_gate(setup, agent),
+            gate=self._needs_gate(setup, agent),
         )
         await stage.start(plan, agent.network if setup is None else setup.network)
 
@@ -67,7 +72,7 @@ class AgentPart:
         limit_s = agent.timeout_s + GRACE_S + (0.0 if setup is None else setup.timeout_s + GRACE_S)
         found = await self.stage.within(limit_s, "agent", self._until_end(setup, agent))
         if isinstance(found, Overrun):
-            note = self.stage.container.note()
+            note = await self._note()
             await self.stage.end()
             return _ended_in(note, found.end())
         if isinstance(found, ContainerState):
@@ -81,20 +86,22 @@ class AgentPart:
 
     async def _until_end(self, setup: Phase | None, agent: Phase) -> Note | ContainerState:
         container = self.stage.container
-        if _needs_gate(setup, agent):
+        if self._needs_gate(setup, agent):
             found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
             if isinstance(found, Note) and found.phase == "gate":
+                await self._note_setup()
                 await self.stage.switch(agent.network)
                 await container.tell(text.go_text(container.nonce))
         return await container.until(lambda note: note.is_certain)
 
     async def _explain_death(self, state: ContainerState) -> AgentRun:
         """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
-        stage, note = self.stage, self.stage.container.note()
+        stage, note = self.stage, await self._note()
         told = f"the container ended with {state.exit_code} during: {note.phase}"
-        if state.exit_code == LACKING:
+        is_suspect = note.phase == "agent" and not stage.house.has_separate_user
+        if state.exit_code == LACKING and not is_suspect:
             raise SetupFailed("tool_missing", stage.container.said or told)
-        if state.exit_code == LEFT_ALONE and not stage.container.engine_was_away:
+        if state.exit_code == LEFT_ALONE and not (is_suspect or stage.container.engine_was_away):
             raise SandboxFailed("expired", f"{told}; nobody came back for it")
         if state.oom_killed:
             return _ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True))
@@ -105,11 +112,14 @@ class AgentPart:
         done = await stage.engine.events(stage.container.id, state.started_at, time.time())
         if OUTSIDE.intersection(done):
             raise SandboxFailed("killed_outside", f"{told}; somebody asked the engine for it")
-        if note.phase != "agent":
-            raise SandboxFailed("killed_outside", told)
-        if stage.house.has_separate_user:
-            raise SandboxFailed("killed_outside", f"{told}; the agent could not have done it")
+        if not is_suspect:
+            raise SandboxFailed("killed_outside", f"{told}; no agent could have done it")
         return _ended_in(note, PhaseEnd(exit_status=None), wrapper_killed=True)
+
+    async def _note(self) -> Note:
+        """How far the wrapper is, whatever an agent has made of its note."""
+        container = self.stage.container
+        return await check_note(container.engine, container.id, container.note())
 
     async def _prove(self, run: AgentRun) -> AgentRun:
         """Prove from outside that nothing of the agent is left, and see what it changed."""
@@ -147,16 +157,31 @@ class AgentPart:
                 raise SandboxFailed("barrier_failed", f"processes were left after the agent's end: {names}")
             await asyncio.sleep(PROOF_PAUSE_S)
 
+    def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
+        """Whether there is something to do between setup and agent."""
+        asked = self.stage.spec.demands
+        return setup is not None and (asked.refuses_changes or setup.network != agent.network)
+
+    async def _note_setup(self) -> None:
+        """Note what setup changed in the system; once, because a gate can be forged when an agent runs."""
+        stage, folders = self.stage, self.stage.spec.folders
+        if not stage.spec.demands.refuses_changes or read_baseline(folders) is not None:
+            return
+        changes = await outlast(lambda: stage.engine.changes(stage.container.id))
+        await asyncio.to_thread(write_baseline, folders, changes, stage.layer)
+
     async def _changes(self) -> tuple[str, ...] | None:
         stage = self.stage
         if not stage.spec.demands.system_changes:
             return None
-        changes = await stage.engine.changes(stage.container.id)
+        try:
+            changes = await stage.engine.changes(stage.container.id)
+        except EngineRefused as refusal:
+            # An agent can build what an engine can't list. It is no reason not to judge it.
+            return (f"(more than the engine could list: {str(refusal)[:CUT]})",)
+        if noted := read_baseline(stage.spec.folders):
+            changes = await asyncio.to_thread(since, noted, changes, stage.layer)
         return changed_system(changes, (stage.house.workdir, *stage.spec.plan.tmpfs))
-
-
-def _needs_gate(setup: Phase | None, agent: Phase) -> bool:
-    return setup is not None and setup.network != agent.network
 
 
 def _ended_in(note: Note, end: PhaseEnd, *, wrapper_killed: bool = False) -> AgentRun:

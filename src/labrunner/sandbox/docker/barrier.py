@@ -15,8 +15,7 @@ OURS: Final = frozenset({"/agentlab", "/etc", "/etc/hosts", "/etc/hostname", "/e
 def intruders(processes: Iterable[Process], first: int, expiry_s: int) -> tuple[Process, ...]:
     """Whoever is left beside the wrapper and its one expiry timer.
 
-    The timer is a shell of the wrapper's with a `sleep` of exactly this many seconds: a number that an
-    agent could not know.
+    The timer is a shell of the wrapper's with a `sleep` of exactly this many seconds, and nothing beside it.
     """
     alive = [process for process in processes if not process.is_dead and process.pid != first]
     sleeps = [process for process in alive if process.command == f"sleep {expiry_s}"]

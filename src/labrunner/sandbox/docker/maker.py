@@ -60,7 +60,7 @@ from labrunner.sandbox.paths import AGENTLAB, guest_paths
 EXPIRY_S: Final = 24 * 3600
 """How long a container waits for somebody to come back."""
 EXPIRY_SPREAD_S: Final = 100_000
-"""Added by chance, so that nothing inside can know the number by which its timer is recognised."""
+"""Added by chance, so that the timer of one container is not that of another."""
 
 
 class DockerMaker:
@@ -261,6 +261,9 @@ def furnish(spec: SandboxSpec) -> None:
     """Put in place what only containers need, with rights that any user inside can use."""
     folders = spec.folders
     with SandboxFailed.during("prepare", f"preparing {folders.root} for a container"):
+        # What root left in a container is root's on this machine, too, also programs with the setuid bit:
+        # nobody else may come by them. Whoever runs inside does not pass here.
+        folders.root.parent.chmod(0o700)
         folders.root.chmod(0o755)
         folders.inputs.chmod(0o755)
         folders.logs.chmod(0o700)
@@ -282,7 +285,7 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.is_online = left.state.is_online
     stage.is_renewed = left.tag.role == "grader"
     stage.record = left.record
-    stage.upper_dir = left.state.upper_dir
+    stage.note_places(left.state)
 
 
 def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts) -> House:

@@ -7,20 +7,46 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.text import GUARDED, WRITABLE
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def find_foreign(folders: tuple[Path, ...]) -> Iterator[tuple[int, str]]:
     """Find what is not ours below these folders: an open folder, and a name in it. Links are not followed."""
     ours = os.geteuid()
-    walks = (os.fwalk(top, follow_symlinks=False) for top in folders)
-    for _, inner, files, fd in itertools.chain.from_iterable(walks):
-        for name in (".", *inner, *files):
-            if os.stat(name, dir_fd=fd, follow_symlinks=False).st_uid != ours:
-                yield fd, name
+    for folder, entries in itertools.chain.from_iterable(map(_walk, folders)):
+        for name in (".", *(entry.name for entry in entries)):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != ours:
+                yield folder, name
+
+
+def _walk(top: Path) -> Iterator[tuple[int, "list[os.DirEntry[str]]"]]:
+    """Every folder from this one down, one open at a time: a guest may build deeper than calls can go."""
+    folder, steps = os.open(top, FOLDER), ["."]
+    try:
+        while steps:
+            step = steps.pop()
+            folder = _step(folder, step)
+            if step == "..":
+                continue
+            with os.scandir(folder) as found:
+                entries = list(found)
+            yield folder, entries
+            inner = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            steps += [step for name in inner for step in ("..", name)]
+    finally:
+        os.close(folder)
+
+
+def _step(folder: int, name: str) -> int:
+    """Go from an open folder to another."""
+    there = os.open(name, FOLDER, dir_fd=folder)
+    os.close(folder)
+    return there
 
 
 def take(folders: tuple[Path, ...]) -> None:

@@ -17,13 +17,14 @@ from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.experiment.model import Network
 from labrunner.sandbox.disk import DiskGuard
 from labrunner.sandbox.docker import text
-from labrunner.sandbox.docker.answers import ImageFacts
+from labrunner.sandbox.docker.answers import ContainerState, ImageFacts
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.configuration import BRIDGE, mounts
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role
+from labrunner.sandbox.docker.layerwatch import watch_layer
 from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
@@ -73,8 +74,10 @@ class Stage:
     is_online: bool = False
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
-    upper_dir: str | None = None
+    layer: Path | None = None
     """Where the container writes outside its folders, as the engine's host sees it."""
+    volumes: tuple[Path, ...] = ()
+    """The same for volumes that its image asks for."""
     record: BarrierRecord | None = None
     container: Container = field(init=False)
     container_ids: list[str] = field(default_factory=list)
@@ -108,11 +111,19 @@ class Stage:
             await self.container.start()
         except EngineRefused as refusal:
             raise await self._explain(refusal) from refusal
-        self.is_alive, self.is_online, self.is_handed_back = True, self.is_networked, False
-        await self.switch(network)
+        self.is_alive, self.is_handed_back = True, False
+        if self.is_networked:
+            # One that was taken off its network before it was started again is not on it now.
+            self.is_online = (await self.container.look()).is_online
+            await self.switch(network)
         await self.container.tell(plan)
         self.is_begun = True
-        self.upper_dir = (await self.container.look()).upper_dir
+        self.note_places(await self.container.look())
+
+    def note_places(self, state: ContainerState) -> None:
+        """Remember where the container writes outside its folders, as far as its host tells."""
+        self.layer = None if state.upper_dir is None else Path(state.upper_dir)
+        self.volumes = tuple(map(Path, state.volumes))
 
     async def start_again(self, network: Network) -> None:
         """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
@@ -192,6 +203,7 @@ class Stage:
             on_over=lambda: limit.reschedule(asyncio.get_running_loop().time()),
         )
         guard.start()
+        watch = asyncio.ensure_future(self._watch_layer(guard))
         try:
             async with limit:
                 return await work
@@ -199,16 +211,34 @@ class Stage:
             return Overrun(of_disk=guard.over)
         finally:
             guard.stop()
+            watch.cancel()
+            await asyncio.wait([watch])
+
+    async def _watch_layer(self, guard: DiskGuard) -> None:
+        """Let the guard know by the engine's word what it can't see for itself."""
+        if self._can_be_measured:
+            return
+        await watch_layer(
+            self.engine, self.container.id, guard.limit, guard.tell_over, beyond_first=guard.beyond_first_walk
+        )
 
     async def is_over_disk(self) -> bool:
         """Whether the attempt holds too much now: an answer that does not depend on a guard's round."""
         used = await asyncio.to_thread(measure, self.guarded)
+        if not self._can_be_measured:
+            used += await self.engine.layer_size(self.container.id)
         return used > self.spec.plan.disk_mb * MIB
 
     @property
     def guarded(self) -> tuple[Path, ...]:
         """Where an attempt can fill the disk; outside its own folders only as far as we may look."""
-        return self.written if self.upper_dir is None else (*self.written, Path(self.upper_dir))
+        layer = (self.layer,) if self.layer is not None and self._can_be_measured else ()
+        return (*self.written, *layer, *self.volumes)
+
+    @property
+    def _can_be_measured(self) -> bool:
+        """Whether what the container writes outside its folders can be seen from here, or there is none."""
+        return self.spec.plan.read_only or (self.layer is not None and can_look_into(self.layer))
 
     @property
     def written(self) -> tuple[Path, ...]:
@@ -224,6 +254,11 @@ class Stage:
         if state.exit_code in NO_COMMAND:
             return SetupFailed("no_shell", f"the image has no /bin/sh that can be started: {state.error}")
         return refusal
+
+
+def can_look_into(folder: Path) -> bool:
+    """Whether this user may list a folder."""
+    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def _has_foreign(folders: tuple[Path, ...]) -> bool:

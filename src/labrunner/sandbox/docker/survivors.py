@@ -16,6 +16,7 @@ from labrunner.sandbox.docker.labels import KEPT, PLACE, Tag, has_rebooted, read
 from labrunner.sandbox.docker.notes import Note, read_note
 from labrunner.sandbox.docker.record import BarrierRecord, read_record
 from labrunner.sandbox.docker.stage import nonce_after
+from labrunner.sandbox.docker.testimony import check_note
 from labrunner.sandbox.door import AttemptFolders, Survivor, SurvivorPhase
 from labrunner.sandbox.marks import Mark, RunMark
 from labrunner.sandbox.paths import AGENTLAB
@@ -66,6 +67,9 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
     folders = AttemptFolders(root=Path(state.mounts[AGENTLAB]))
     record = read_record(folders)
     nonce = nonce_after(tag.nonce, record.restarts if record is not None else 0)
+    note = read_note(folders.ctl, nonce)
+    if record is None and state.status != "created":
+        note = await check_note(engine, listed.id, note)
     return Left(
         mark=tag.mark,
         tag=tag,
@@ -73,7 +77,7 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
         ids=tuple(each.id for each, _ in group),
         state=state,
         record=record,
-        note=read_note(folders.ctl, nonce),
+        note=note,
         nonce=nonce,
     )
 
