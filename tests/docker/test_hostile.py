@@ -319,10 +319,13 @@ async def test_secrets_are_written_nowhere(trial: Trial) -> None:
             assert b"very-own" not in path.read_bytes(), path
 
 
+CHEAT = f"rm -f %s; cat > %s <<'END'\n#!/bin/busybox ash\n{PASS}\nEND\nchmod 755 %s"
+"""Put in the place of a program, it passes whoever is graded with it."""
 REPLACE = {
-    "python": "cp /bin/true /usr/bin/python3",
-    "sh": f"""printf '#!/bin/busybox ash\\n{PASS}\\n' > /bin/sh2; cp /bin/sh2 /usr/bin/grade""",
+    "python": CHEAT.replace("%s", "/usr/bin/python3"),
+    "sh": CHEAT.replace("%s", "/bin/sh"),
     "pth": "mkdir -p /usr/lib/python3/dist-packages; echo 'import os' > /usr/lib/python3/dist-packages/x.pth",
+    "conftest": "echo 'def pytest_runtest_makereport(): return None' > /conftest.py",
     "deleted": "rm /bin/gzip",
 }
 
@@ -336,11 +339,12 @@ async def test_a_changed_system_is_found_and_flagged(trial: Trial, what: str) ->
     assert completion.timing.barrier["system_changes"]
 
 
+@pytest.mark.parametrize("what", REPLACE)
 @pytest.mark.parametrize(
     "how", [{"trust": "strict"}, {"on_system_change": "refuse"}], ids=["strict", "refuse"]
 )
-async def test_a_changed_system_is_refused_where_asked(trial: Trial, how: dict[str, str]) -> None:
-    trial.agent = shell(REPLACE["python"])
+async def test_a_changed_system_is_refused_where_asked(trial: Trial, how: dict[str, str], what: str) -> None:
+    trial.agent = shell(REPLACE[what])
     trial.grader = shell(PASS)
     trial.experiment_changes = dict(how)
     completion = await trial.carry_out()
@@ -350,16 +354,21 @@ async def test_a_changed_system_is_refused_where_asked(trial: Trial, how: dict[s
     assert completion.grader is None
 
 
-async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial) -> None:
-    trial.agent = shell(f"""printf '#!/bin/busybox ash\\n{PASS}\\n' > /usr/bin/python3; echo 1 > answer""")
+@pytest.mark.parametrize("what", REPLACE)
+async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial, what: str) -> None:
+    trial.agent = shell(f"echo 1 > answer\n{REPLACE[what]}")
     trial.grader = python(
-        f"print(open('answer').read()); open('{SCORE}', 'w').write('{{\"verdict\": \"fail\"}}')"
+        "import os\n"
+        "planted = ('/conftest.py', '/usr/lib/python3/dist-packages/x.pth')\n"
+        "said = os.popen('gzip -c answer | gzip -dc').read()  # with the image's own sh and gzip\n"
+        "print([path for path in planted if os.path.exists(path)], said)\n"
+        f"open('{SCORE}', 'w').write('{{\"verdict\": \"fail\"}}')"
     )
     trial.grader_changes["where"] = "fresh"
     completion = await trial.carry_out()
     assert verdict(completion) == "fail"
     assert completion.barrier == "fresh_container"
-    assert trial.log("grader.stdout").startswith("1")
+    assert trial.log("grader.stdout") == "[] 1\n\n"
 
 
 async def test_an_agent_that_only_works_in_its_folders_changes_no_system(trial: Trial) -> None:
