@@ -371,6 +371,21 @@ async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial, w
     assert trial.log("grader.stdout") == "[] 1\n\n"
 
 
+@pytest.mark.parametrize(
+    ("sandbox", "user"), [({"read_only": True}, None), ({}, "app")], ids=["read-only", "app"]
+)
+async def test_names_of_hosts_can_be_kept_from_an_agent(
+    trial: Trial, sandbox: dict[str, bool], user: str | None
+) -> None:
+    trial.sandbox = dict(sandbox)
+    trial.agent = shell(
+        "for file in hosts resolv.conf; do echo x >> /etc/$file && echo wrote; done; echo end"
+    )
+    trial.agent_changes["user"] = user
+    await trial.carry_out()
+    assert trial.log("agent.stdout") == "end\n"
+
+
 async def test_an_agent_that_only_works_in_its_folders_changes_no_system(trial: Trial) -> None:
     trial.agent = shell("echo x > a; echo y > /tmp/b; echo z > $HOME/c; mkdir -p /var/tmp/d")
     completion = await trial.carry_out()
