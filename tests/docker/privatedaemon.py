@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from labrunner.sandbox.docker.engine import Engine
@@ -69,8 +71,25 @@ class Daemon:
             await engine.remove(container.id)
         await engine.close()
         self.kill(signal.SIGTERM)
+        self._end_shims()
         for _ in range(50):
             shutil.rmtree(self.place, ignore_errors=True)
             if not self.place.exists():
                 return
             await asyncio.sleep(0.1)
+
+    def _end_shims(self) -> None:
+        """Containers that were being made when the engine was killed are known to no engine any more."""
+        for pid in _find(f"{self.place}/exec/".encode()):
+            with suppress(OSError):
+                below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                for each in (*below, pid):
+                    os.kill(int(each), signal.SIGKILL)
+
+
+def _find(words: bytes) -> Iterator[str]:
+    """Processes whose command line holds these words."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and words in (entry / "cmdline").read_bytes():
+                yield entry.name
