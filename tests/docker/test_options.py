@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import aiodocker
 import pytest
@@ -10,15 +11,17 @@ import pytest
 from labrunner.experiment.model import Folder, Network, Setup
 from labrunner.records.completion import Failed, Graded
 from labrunner.records.ids import make_token
+from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.labels import KEPT
 from labrunner.sandbox.docker.maker import DockerMaker
+from labrunner.sandbox.docker.preflight import check_volumes
 from labrunner.sandbox.door import Check, Demands
 from labrunner.sandbox.marks import process_mark
 from tests.builders import make_sandbox
 from tests.docker.conftest import Images
 from tests.docker.site import GRADE, Site
-from tests.docker.testimages import APP_USER, NO_MV, NO_SHELL
+from tests.docker.testimages import APP_USER, NO_MV, NO_SHELL, VOLUME
 from tests.docker.trials import FAIL, PASS, Trial, shell
 from tests.sandbox.place import sh
 
@@ -287,6 +290,38 @@ async def test_preflight_names_what_is_wrong(maker: DockerMaker, images: Images)
     away = make_sandbox(kind="docker", image=app.image, workdir="/src")
     assert "there is no folder /src in this image" in failed(await maker.preflight(away))["container"]
     assert "fresh" in failed(await maker.preflight(away, Demands(fresh_grader=True)))["grader.where"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"asked": ("disk_mb",)}, ["error"]),
+        ({"asked": ("disk_mb",), "limits": "best_effort"}, ["warning"]),
+        ({}, ["warning"]),
+        ({"asked": ("disk_mb",), "tmpfs": {"/data": "size=1m"}}, []),
+    ],
+)
+def test_volumes_that_can_t_be_counted_are_told_before_anything_is_spent(
+    changes: dict[str, Any], found: list[str]
+) -> None:
+    image = ImageFacts(id="sha256:1", repo_digest=None, user="", env={}, volumes=("/data",))
+    engine = EngineFacts.of({"DockerRootDir": "/where/nobody/can/look"})
+    checks = list(check_volumes(make_sandbox(kind="docker", **changes), image, engine))
+    assert [check.severity for check in checks] == found
+    assert all("(/data), so disk_mb does not hold there" in check.message for check in checks)
+
+
+@pytest.mark.root
+async def test_an_image_s_volumes_are_known_and_no_matter_for_who_may_look(
+    images: Images,
+) -> None:
+    maker = DockerMaker()
+    plan = make_sandbox(kind="docker", image=await images(VOLUME), asked=("disk_mb",))
+    try:
+        assert (await maker.engine.image(str(plan.image))).volumes == ("/data",)
+        assert all(check.passed for check in await maker.preflight(plan))
+    finally:
+        await maker.close()
 
 
 async def test_preflight_without_an_engine_says_what_to_do(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ class ImageFacts:
     repo_digest: str | None
     user: str
     env: Mapping[str, str]
+    volumes: tuple[str, ...] = ()
+    """Where its containers get volumes of the engine's, unless something else is mounted there."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> "ImageFacts":
@@ -187,4 +189,5 @@ class ImageFacts:
             repo_digest=next(iter(answer.get("RepoDigests") or ()), None),
             user=str(config.get("User") or ""),
             env={name: value for name, _, value in pairs},
+            volumes=tuple(config.get("Volumes") or ()),
         )

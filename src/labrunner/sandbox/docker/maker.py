@@ -33,6 +33,7 @@ from labrunner.sandbox.docker.preflight import (
     check_engine,
     check_image,
     check_room,
+    check_volumes,
     try_container,
     unreachable,
 )
@@ -103,7 +104,8 @@ class DockerMaker:
             image = await self._images.resolve(plan)
         except SandboxFailed as failure:
             return (*checks, Check(name="image", passed=False, message=str(failure)))
-        return (*checks, check_image(plan, image), await try_container(self, plan, demands))
+        checks += (check_image(plan, image), *check_volumes(plan, image, facts))
+        return (*checks, await try_container(self, plan, demands))
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:

@@ -5,6 +5,7 @@ exist and can be become, and that folders reach the engine's host: the grader's 
 made after the start, and without it no grader runs.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -66,6 +67,22 @@ def check_image(plan: SandboxPlan, image: ImageFacts) -> Check:
     """Say what an image's name means now."""
     name = plan.image if plan.build is None else f"built from {plan.build.path}"
     return Check(name="image", passed=True, message=f"{name} is {image.repo_digest or image.id}")
+
+
+def check_volumes(plan: SandboxPlan, image: ImageFacts, engine: EngineFacts) -> Iterator[Check]:
+    """Refuse volumes that a limit of the disk can't be kept for: only who may look there can count them."""
+    unseen = [path for path in image.volumes if path not in plan.tmpfs]
+    if not unseen or os.access(engine.root_dir, os.R_OK | os.X_OK):
+        return
+    is_asked = "disk_mb" in plan.asked and plan.limits != "best_effort"
+    yield Check(
+        name="limits",
+        passed=False,
+        severity="error" if is_asked else "warning",
+        message=f"this user can't see what trials write to the image's volumes ({', '.join(unseen)}), "
+        "so disk_mb does not hold there: give them a size with sandbox.tmpfs, run as root, "
+        "or accept it with sandbox.limits: best_effort",
+    )
 
 
 def check_deferred(plan: SandboxPlan) -> Check:
