@@ -34,9 +34,9 @@ class Turn:
 def in_turn(acts: Sequence[Callable[[], Turn]]) -> int:
     """Do one thing after the other; the first exit code that is not a success counts. A signal ends all."""
     first = int(ExitCode.SUCCESS)
-    for left, act in zip(reversed(range(len(acts))), acts, strict=True):
+    for number, act in enumerate(acts, start=1):
         turn = act()
-        if turn.code == ExitCode.INTERRUPTED or (turn.is_interrupted and left):
+        if turn.code == ExitCode.INTERRUPTED or (turn.is_interrupted and number < len(acts)):
             return int(ExitCode.INTERRUPTED)
         first = first or turn.code
     return first

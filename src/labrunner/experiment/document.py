@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import yaml
 
 from labrunner.errors import InputError
-from labrunner.experiment.plainfile import read_plain
+from labrunner.experiment.authoredfile import read_authored
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 _MAX_REPEATS: Final = 100_000
@@ -101,7 +101,7 @@ def parse_value(text: str, where: str) -> Any:  # noqa: ANN401 - any plain value
 
 def _read_text(path: Path) -> str:
     try:
-        return read_plain(path).decode("utf-8-sig")
+        return read_authored(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(str(path), "there is no such file; `lab init` writes a runnable one") from None
     except UnicodeDecodeError as error:
@@ -133,10 +133,7 @@ def _check_depth(text: str, file: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            line = event.start_mark.line + 1
-            raise InputError(
-                f"{file}:{line}", f"is nested more than {_DEEPEST} levels deep; write it flatter"
-            )
+            raise InputError(f"{file}:{event.start_mark.line + 1}", _TOO_DEEP)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # the C one is not always built

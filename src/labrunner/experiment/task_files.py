@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import InputError
+from labrunner.experiment.authoredfile import read_authored
 from labrunner.experiment.document import FieldPath, Origin, dotted
-from labrunner.experiment.plainfile import read_plain
 from labrunner.experiment.problems import Problems, found
 
 _SUFFIXES: Final = ".jsonl, .json, .csv"
@@ -86,7 +86,7 @@ def read_rows(path: Path, where: str, problems: Problems, known: Collection[str]
         problems.add(where, f"'{path.name}' is no task file that can be read; known kinds: {_SUFFIXES}")
         return
     try:
-        text = read_plain(path).decode("utf-8-sig")  # line ends inside cells stay as they are
+        text = read_authored(path).decode("utf-8-sig")  # line ends inside cells stay as they are
     except UnicodeDecodeError as error:
         problems.add(where, f"'{path}' is not UTF-8 text (byte {error.start}); save it as UTF-8")
     except OSError as error:

@@ -5,7 +5,6 @@ exist and can be become, and that folders reach the engine's host: the grader's 
 made after the start, and without it no grader runs.
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Final
 from labrunner.errors import AttemptFailed
 from labrunner.experiment.model import Network, SandboxPlan
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.stage import can_look_into
 from labrunner.sandbox.door import (
     SEARCH_PATH,
     AgentRun,
@@ -72,7 +72,7 @@ def check_image(plan: SandboxPlan, image: ImageFacts) -> Check:
 def check_volumes(plan: SandboxPlan, image: ImageFacts, engine: EngineFacts) -> Iterator[Check]:
     """Refuse volumes that a limit of the disk can't be kept for: only who may look there can count them."""
     unseen = [path for path in image.volumes if path not in plan.tmpfs]
-    if not unseen or os.access(engine.root_dir, os.R_OK | os.X_OK):
+    if not unseen or can_look_into(Path(engine.root_dir)):
         return
     is_asked = "disk_mb" in plan.asked and plan.limits != "best_effort"
     yield Check(

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 
-def read_plain(path: Path) -> bytes:
+def read_authored(path: Path) -> bytes:
     """Read a whole file. Raises OSError, also for what is no plain file."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
