@@ -82,10 +82,12 @@ def test_a_runner_that_ends_is_the_last_of_its_processes(place: Place) -> None:
             time.sleep(0.01)
         (warden,) = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
         os.kill(int(warden), signal.SIGSTOP)
-        (place.folders.workspace / "go").touch()
-        with pytest.raises(subprocess.TimeoutExpired):
-            driver.wait(2)
-        os.kill(int(warden), signal.SIGCONT)
+        try:
+            (place.folders.workspace / "go").touch()
+            with pytest.raises(subprocess.TimeoutExpired):
+                driver.wait(2)
+        finally:
+            os.kill(int(warden), signal.SIGCONT)
         assert driver.wait(60) == 0
         os.set_blocking(stderr.fileno(), False)
         assert os.read(stderr.fileno(), 1) == b""  # a process that held it open would make this an error
