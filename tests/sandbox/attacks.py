@@ -84,6 +84,9 @@ def attacks(facts: dict[str, int | str]) -> Iterator[tuple[str, Callable[[], obj
     yield "make a raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
     yield "make a packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     yield "make a vsock", lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    for number, name in ((248, "add_key"), (249, "request_key"), (250, "keyctl")):
+        if os.uname().machine == "x86_64":
+            yield f"call {name}", lambda number=number: call("syscall", number, 0, -3, 0, 0, 0)  # type: ignore[misc]
     for path in (
         "/proc/sys/kernel/core_pattern",
         "/proc/sys/vm/overcommit_memory",

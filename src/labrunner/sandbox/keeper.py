@@ -29,6 +29,7 @@ from labrunner.sandbox.kernel import (
     children,
     kill,
     set_process_option,
+    take_fresh_keyring,
 )
 from labrunner.sandbox.usage import TooMany, measure
 
@@ -136,6 +137,7 @@ class Keeper:
             self.limits.lend(request["rlimits"])
             doing = "entering its working directory"
             os.chdir(request["cwd"])
+            take_fresh_keyring()
         except OSError as error:
             return doing, error.errno or 0
         try:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+KEYCTL = {"x86_64": 250, "aarch64": 219}
+JOIN_SESSION_KEYRING = 1
 LINUX = sys.platform == "linux"
 LIBC = ctypes.CDLL(None)
 
@@ -20,6 +22,16 @@ def set_process_option(option: int, value: int) -> None:
     """Call prctl, where there is one."""
     if LINUX:
         LIBC.prctl(option, value, 0, 0, 0)
+
+
+def take_fresh_keyring() -> None:
+    """Leave the session keyring that we share with others for one that is new, empty and without a name.
+
+    Where the kernel gives none (it has no keyrings, or this user has too many keys) we stay where we are.
+    """
+    number = KEYCTL.get(os.uname().machine) if LINUX else None
+    if number is not None:
+        LIBC.syscall(number, JOIN_SESSION_KEYRING, None)
 
 
 def write_text(path: str, text: str) -> None:

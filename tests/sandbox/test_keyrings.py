@@ -1,0 +1,76 @@
+"""Keys that the kernel keeps for a session: none gets from the host, or another phase, into a sandbox."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox.makers import make
+from tests.sandbox.place import Place, make_place, phase
+
+KEYS = Path(__file__).with_name("keys.py")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not Path("/proc/keys").exists(), reason="this kernel has no keyrings"
+)
+
+
+RUNNER = """
+import sys
+from tests.sandbox.keys import leave, look
+from tests.sandbox.test_keyrings import carry_out
+assert leave("host", b"the-hosts") >= 0
+assert "the-hosts" in look()
+carry_out(sys.argv[1], sys.argv[2])
+"""
+
+
+def carry_out(kind: str, root: str) -> None:
+    """An attempt by a runner whose session has a key."""
+
+    async def run() -> None:
+        place = make_place(make(kind), Path(root))  # type: ignore[arg-type]
+        shutil.copy(KEYS, place.folders.workspace / "keys.py")
+        async with place.open() as sandbox:
+            python = place.paths.python
+            agent = await sandbox.run_agent(None, phase(python, "keys.py", "the-agents", "agent.json"))
+            grader = await sandbox.run_grader(
+                phase(python, "keys.py", "the-graders", "grader.json", name="grader")
+            )
+        assert (agent.agent and agent.agent.exit_status, grader.exit_status) == (0, 0), place.stderr()
+
+    asyncio.run(run())
+
+
+def look_inside(kind: str, root: Path) -> list[dict[str, object]]:
+    # A session keyring of its own: what the test leaves in one is gone with this process.
+    script = f"from labrunner.sandbox.kernel import take_fresh_keyring; take_fresh_keyring()\n{RUNNER}"
+    here = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", script, kind, str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": here},
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads((root / "workspace" / f"{name}.json").read_text()) for name in ("agent", "grader")]
+
+
+def test_a_bare_process_gets_a_session_keyring_that_is_new_and_empty(tmp_path: Path) -> None:
+    agent, grader = look_inside("process", tmp_path / "ground")
+    assert (agent["seen"], agent["left"]) == ([], True)
+    assert grader["seen"] == []
+
+
+@pytest.mark.bwrap
+def test_bubblewrap_closes_keyrings_altogether(bubble: Place, tmp_path: Path) -> None:
+    del bubble
+    agent, grader = look_inside("bubblewrap", tmp_path / "ground")
+    assert (agent["seen"], agent["left"]) == ([], False)
+    assert (grader["seen"], grader["left"]) == ([], False)
