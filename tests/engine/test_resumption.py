@@ -4,10 +4,12 @@ import msgspec
 import pytest
 
 from labrunner.engine.resumption import Situation, plan_resumption
+from labrunner.records.completion import BarrierNote, PhaseFact
 from labrunner.sandbox.door import Survivor
 from labrunner.store.attempts import AttemptNote
 
-ENDED = msgspec.json.encode({"agent": {"exit_status": 0}})
+HERE = "this-boot"
+ENDED = msgspec.json.encode(BarrierNote(agent=PhaseFact(exit_status=0), boot_id=HERE))
 
 
 def note(*, barrier: bytes | None = ENDED, grader_started: bool = False) -> AttemptNote:
@@ -26,7 +28,7 @@ def takes_up(
     found: AttemptNote, survivors: tuple[Survivor, ...] = (), *, has_rebooted: bool = False, **situation: bool
 ) -> bool:
     known = {"outlives_runner": False, "repeatable_grader": False, **situation}
-    look = Situation(**known, has_rebooted=has_rebooted)
+    look = Situation(**known, has_rebooted=has_rebooted, boot_id=HERE)
     resumption = plan_resumption((), (found,), survivors, lambda note: look)
     assert len(resumption.adoptions) + len(resumption.cut_off) == 1
     return bool(resumption.adoptions)
@@ -47,6 +49,13 @@ def test_a_workspace_that_a_grader_has_seen_is_graded_again_only_if_it_may(repea
 
 def test_what_nobody_synced_is_not_graded_after_a_power_cut() -> None:
     assert not takes_up(note(), has_rebooted=True)
+
+
+@pytest.mark.parametrize("boot", ["an-earlier-boot", ""])
+def test_what_an_earlier_boot_left_is_not_graded_whoever_owned_the_run_since(boot: str) -> None:
+    ended = msgspec.json.encode(BarrierNote(agent=PhaseFact(exit_status=0), boot_id=boot))
+    assert not takes_up(note(barrier=ended))
+    assert not takes_up(note(barrier=ended, grader_started=True), repeatable_grader=True)
 
 
 @pytest.mark.parametrize("has_rebooted", [False, True])

@@ -63,6 +63,22 @@ def test_second_owner_is_refused_within_a_second_and_told_who_holds_it(paths: Ru
         assert note.pid == process.pid
 
 
+def test_the_owners_name_is_on_the_disk_before_it_does_anything(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: dict[str, bytes] = {}
+    really_sync = os.fsync
+
+    def note_and_sync(fd: int) -> None:
+        synced[os.readlink(f"/proc/self/fd/{fd}")] = os.pread(fd, 4096, 0)
+        really_sync(fd)
+
+    monkeypatch.setattr(os, "fsync", note_and_sync)
+    with acquire(paths):
+        assert synced[str(paths.lock)] == paths.lock.read_bytes()
+        assert f'"pid":{os.getpid()}' in paths.lock.read_text()
+
+
 def test_second_owner_in_the_same_process_is_refused(paths: RunPaths) -> None:
     with acquire(paths), pytest.raises(RunLocked), acquire(paths):
         pass

@@ -352,6 +352,16 @@ def test_a_crash_note_tells_that_the_machine_was_started_again(tmp_path: Path) -
     assert note.rebooted is True
 
 
+@pytest.mark.parametrize("left", ["", '{"pid":', '{"boot_id":"","host":"h","pid":1,"since":"then"}'])
+def test_an_owner_that_nobody_knows_may_have_been_of_another_boot(tmp_path: Path, left: str) -> None:
+    paths = make_run(tmp_path, PLANNED)
+
+    assert not [write(paths), write(paths)][1].has_rebooted
+    paths.lock.write_text(left)
+
+    assert write(paths).has_rebooted
+
+
 def test_a_run_that_ended_in_order_has_no_crash(tmp_path: Path) -> None:
     paths = make_run(tmp_path, PLANNED)
 

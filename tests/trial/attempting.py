@@ -9,7 +9,7 @@ from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion
 from labrunner.records.ids import make_trial_id
-from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd, SandboxMaker, Survivor
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.trial.assignment import Assignment, TrialContext
 from labrunner.trial.attempt import carry_out
@@ -38,9 +38,11 @@ def scores(text: str | bytes) -> Step:
 @dataclass
 class HeardNotes:
     heard: list[str] = field(default_factory=list)
+    barrier: bytes = b""
 
     async def barrier_held(self, token: str, payload: bytes) -> None:
         self.heard.append("barrier")
+        self.barrier = payload
 
     async def grader_starting(self, token: str) -> None:
         self.heard.append("grader")
@@ -66,7 +68,9 @@ class Attempt:
         trial_id = make_trial_id("baseline", self.experiment.tasks[0].id, 0)
         return AttemptFolders(root=self.trials_dir / trial_id / "1")
 
-    async def carry_out(self) -> Completion:
+    async def carry_out(
+        self, maker: SandboxMaker | None = None, survivor: Survivor | None = None
+    ) -> Completion:
         def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
             self.phases.append(phase)
             return self.steps.get(phase.name, ok)(phase, folders)
@@ -84,4 +88,4 @@ class Attempt:
             trial_id=make_trial_id("baseline", self.experiment.tasks[0].id, 0),
             attempt=1,
         )
-        return await carry_out(context, assignment, FakeMaker(script=script), self.notes)
+        return await carry_out(context, assignment, maker or FakeMaker(script=script), self.notes, survivor)

@@ -4,6 +4,7 @@ from labrunner.engine.plan import Plan
 from labrunner.engine.queue import Work
 from labrunner.engine.resumption import Adoption, Resumption, Situation, plan_resumption
 from labrunner.executor.door import Executor
+from labrunner.sandbox.marks import boot_id
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import Assignment
@@ -29,6 +30,7 @@ class _Look:
         self._plan = plan
         self._executor = executor
         self._has_rebooted = has_rebooted
+        self._boot_id = boot_id()
 
     def __call__(self, note: AttemptNote) -> Situation:
         slot = self._plan.schedule.slot(note.schedule_idx)
@@ -37,6 +39,7 @@ class _Look:
             outlives_runner=self._executor.outlives_runner(assignment),
             repeatable_grader=self._plan.experiment.tasks[slot.task_idx].grader.repeatable,
             has_rebooted=self._has_rebooted,
+            boot_id=self._boot_id,
         )
 
 

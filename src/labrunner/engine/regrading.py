@@ -36,7 +36,7 @@ from labrunner.experiment.model import Budget, Experiment, Folder, Task
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.canonical import stamp
 from labrunner.records.cause import Cause
-from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, PhaseFact
+from labrunner.records.completion import AttemptEnd, AttemptTiming, BarrierNote, Completion, Failed, PhaseFact
 from labrunner.records.ids import make_run_id, make_trial_id
 from labrunner.records.rows import TrialRow
 from labrunner.sandbox.door import Check, Survivor
@@ -228,7 +228,9 @@ class RegradeExecutor:
         await asyncio.to_thread(self._copy, row, assignment)
         if row.ended_by == "wrapper_killed":
             return _complete(assignment, fail_ungraded("wrapper_killed"), agent)
-        done = await self._inner.carry_out(assignment, notes, stand_at_barrier(assignment, agent))
+        done = await self._inner.carry_out(
+            assignment, notes, stand_at_barrier(assignment, BarrierNote(agent=agent))
+        )
         # Nobody died, and no agent ran: readers are to count neither a crash nor what the agent had used.
         timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
         return msgspec.structs.replace(done, timing=timing)
@@ -256,8 +258,6 @@ class RegradeExecutor:
         for name in COPIED:
             if (source / name).is_dir():
                 shutil.copytree(source / name, target / name, symlinks=True)
-        for name in ("grader", "logs", "scratch", *COPIED):
-            (target / name).mkdir(parents=True, exist_ok=True)
 
 
 def _complete(assignment: Assignment, end: AttemptEnd, agent: PhaseFact | None = None) -> Completion:

@@ -13,20 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from labrunner.records.completion import Completion, PhaseFact
+from labrunner.records.completion import BarrierNote, Completion, PhaseFact
 from labrunner.sandbox.door import PhaseEnd, Survivor
 from labrunner.store.attempts import AttemptNote
 from labrunner.trial.assignment import Assignment
 
 _completions = msgspec.json.Decoder(Completion)
-
-
-class BarrierNote(msgspec.Struct):
-    """What was noted when an agent had ended."""
-
-    agent: PhaseFact
-
-
 _barriers = msgspec.json.Decoder(BarrierNote)
 
 
@@ -56,7 +48,9 @@ class Situation:
     outlives_runner: bool
     repeatable_grader: bool
     has_rebooted: bool = False
-    """The machine was started again since: what was not synced may be lost."""
+    """The machine was, or may have been, started again since: what was not synced may be lost."""
+    boot_id: str = ""
+    """This boot of the machine; empty where that is not known."""
 
 
 def plan_resumption(
@@ -79,18 +73,27 @@ def plan_resumption(
 
 
 def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation) -> Survivor | None:
+    barrier = None if note.barrier is None else _barriers.decode(note.barrier)
+    has_rebooted = situation.has_rebooted or (barrier is not None and not _is_of_boot(barrier, situation))
+    may_grade = not note.grader_started or situation.repeatable_grader
     if survivor is not None:
-        if situation.has_rebooted and note.grader_started and not situation.repeatable_grader:
+        if has_rebooted and not may_grade:
             return None
         return survivor if survivor.is_adoptable(repeatable_grader=situation.repeatable_grader) else None
-    if situation.outlives_runner or situation.has_rebooted or note.barrier is None:
+    if situation.outlives_runner or has_rebooted or barrier is None or not may_grade:
         return None
-    if note.grader_started and not situation.repeatable_grader:
-        return None
-    return stand_at_barrier(note, _barriers.decode(note.barrier).agent)
+    return stand_at_barrier(note, barrier)
 
 
-def stand_at_barrier(attempt: AttemptNote | Assignment, agent: PhaseFact) -> Survivor:
+def _is_of_boot(barrier: BarrierNote, situation: Situation) -> bool:
+    """Whether the agent ended in this boot, as far as that is known.
+
+    Asked of every attempt: a sitting that was killed before it cut one off has its own name in the lock.
+    """
+    return bool(barrier.boot_id) and barrier.boot_id == situation.boot_id
+
+
+def stand_at_barrier(attempt: AttemptNote | Assignment, barrier: BarrierNote) -> Survivor:
     """What is left of an attempt whose agent ended like this: no sandbox, and a workspace to be graded."""
     return Survivor(
         token=attempt.token,
@@ -98,12 +101,21 @@ def stand_at_barrier(attempt: AttemptNote | Assignment, agent: PhaseFact) -> Sur
         attempt=attempt.attempt,
         phase="barrier",
         is_alive=False,
-        ended=PhaseEnd(
-            exit_status=agent.exit_status,
-            timed_out=agent.timed_out,
-            oom_killed=agent.oom_killed,
-            over_disk=agent.over_disk,
-        ),
+        ended=_as_end(barrier.agent, barrier.phases_s.get("agent", 0.0), barrier.usage),
+        setup=None
+        if barrier.setup is None
+        else _as_end(barrier.setup, barrier.phases_s.get("setup", 0.0), {}),
+    )
+
+
+def _as_end(fact: PhaseFact, seconds: float, usage: Mapping[str, float]) -> PhaseEnd:
+    return PhaseEnd(
+        exit_status=fact.exit_status,
+        timed_out=fact.timed_out,
+        oom_killed=fact.oom_killed,
+        over_disk=fact.over_disk,
+        seconds=seconds,
+        usage=usage,
     )
 
 

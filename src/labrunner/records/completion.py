@@ -167,6 +167,17 @@ class AttemptFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     grader_tries: int = 0
 
 
+class BarrierNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is noted of an attempt when its agent has ended: enough to grade it without its runner."""
+
+    agent: PhaseFact
+    setup: PhaseFact | None = None
+    phases_s: dict[str, float] = {}
+    usage: dict[str, float | int] = {}
+    boot_id: str = ""
+    """In which boot of the machine the agent ended: in another one, what it left may be lost."""
+
+
 class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One attempt's end: a small record. The coordinator decides what follows."""
 

@@ -235,6 +235,8 @@ class Survivor:
     """The sandbox's own names for what belongs to it."""
     ended: PhaseEnd | None = None
     """How its agent ended, where only the runner's own notes can tell: its folders are all that is left."""
+    setup: PhaseEnd | None = None
+    """The same of its setup, if it had one."""
 
     def is_adoptable(self, *, repeatable_grader: bool) -> bool:
         """Whether its attempt can be brought to its end without running the agent again."""

@@ -37,10 +37,10 @@ class Mortal:
         """Stand at the barrier again, over the folders of an attempt whose agent has ended."""
         if survivor.ended is None:
             raise SandboxFailed("adopt", f"{survivor.trial_id}: nobody noted how its agent ended")
-        return self._stand_again(spec, survivor.ended)
+        return self._stand_again(spec, AgentRun(setup=survivor.setup, agent=survivor.ended))
 
     @asynccontextmanager
-    async def _stand_again(self, spec: SandboxSpec, ended: PhaseEnd) -> AsyncIterator[Sandbox]:
+    async def _stand_again(self, spec: SandboxSpec, ended: AgentRun) -> AsyncIterator[Sandbox]:
         async with self.open(spec) as sandbox:
             yield _BehindBarrier(sandbox, ended)
 
@@ -62,7 +62,7 @@ class _BehindBarrier:
     """A sandbox whose agent ended in an earlier one, over the same folders."""
 
     sandbox: Sandbox
-    ended: PhaseEnd
+    ended: AgentRun
 
     @property
     def barrier(self) -> str:
@@ -77,7 +77,7 @@ class _BehindBarrier:
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Tell how it ended: it does not run again."""
         del setup, agent
-        return AgentRun(setup=None, agent=self.ended)
+        return self.ended
 
     async def run_grader(self, grader: Phase) -> PhaseEnd:
         """Grade what it left."""

@@ -1,8 +1,9 @@
 """Who owns a run: a kernel lock on the file `lock`, freed by the kernel when its owner dies.
 
-Rules: the file is made with the run, written in place, never renamed or removed; the text inside only
-informs people. The lock belongs to an open file, so it is closed on exec, and a forked child gives its
-copy back at once: nobody but the owner can keep a run locked.
+Rules: the file is made with the run, written in place, never renamed or removed; the text inside says who
+the owner is and in which boot of the machine, and is synced; the kernel's lock alone decides. It belongs to
+an open file, so it is closed on exec, and a forked child gives its copy back at once: nobody but the owner
+can keep a run locked.
 """
 
 import fcntl
@@ -184,3 +185,4 @@ def _write_note(path: Path, fd: int) -> None:
     with storing("writing", path):
         os.pwrite(fd, text, 0)
         os.ftruncate(fd, len(text))
+        os.fsync(fd)  # after a power cut it tells that the machine was started again

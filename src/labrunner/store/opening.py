@@ -35,7 +35,7 @@ class OpeningReport:
     is_crash: bool
     """Whether the last owner died without saying how the run ended."""
     has_rebooted: bool
-    """Whether the machine was started again since the last owner, as far as that is known."""
+    """Whether the machine was, or may have been, started again since the last owner."""
     cut_bytes: Mapping[str, int]
     """Unfinished writes that were cut, by file; kept in `salvage/`."""
     restored: int
@@ -72,7 +72,8 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     reach("open.done")
     return committer, OpeningReport(
         is_crash=is_crash,
-        has_rebooted=bool(_has_rebooted(lock.last_owner)),
+        has_rebooted=_has_rebooted(lock.last_owner)
+        is not False,  # nobody knows: what was not synced may be lost
         cut_bytes=cuts,
         restored=restored,
         dropped_slots=tuple(bad.schedule_idx for bad in unusable),
@@ -190,7 +191,9 @@ def _note_crash(lock: RunLock, crash: _Crash) -> bool:
 
 def _has_rebooted(last_owner: LockNote | None) -> bool | None:
     here = boot_id()
-    return None if last_owner is None or not here else last_owner.boot_id != here
+    if last_owner is None or not last_owner.boot_id or not here:
+        return None
+    return last_owner.boot_id != here
 
 
 def _mend_files(paths: RunPaths, tails: Sequence[tail.Tail]) -> None:

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import msgspec
-
 from labrunner.errors import AttemptFailed, StoreError
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
@@ -87,6 +85,8 @@ class _Attempt:
             await self._timed("prepare", preparation.lay_out, self._scene)
             opened = self._maker.open(spec)
         else:
+            if self._survivor.ended is not None:
+                await self._timed("prepare", preparation.lay_out_again, self._scene.folders)
             opened = self._maker.adopt(spec, self._survivor)
         async with opened as sandbox:
             yield sandbox
@@ -101,8 +101,7 @@ class _Attempt:
         if not isinstance(facts, AgentFacts):
             return facts
         if not self._grader_tries_before:
-            record = msgspec.json.encode({"agent": ledger.agent, "ending": facts.ending})
-            await self._notes.barrier_held(self._scene.assignment.token, record)
+            await self._notes.barrier_held(self._scene.assignment.token, ledger.barrier_note())
         grading = Grading(ledger=ledger, notes=self._notes, tries_before=self._grader_tries_before)
         judgement, prediction = await grading.run(sandbox, guest, facts.ending)
         return classification.graded(facts, judgement, prediction)

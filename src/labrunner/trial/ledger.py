@@ -11,8 +11,17 @@ import msgspec
 
 from labrunner.records.canonical import stamp
 from labrunner.records.cause import Cause
-from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, Failed, Graded, PhaseFact
+from labrunner.records.completion import (
+    AttemptEnd,
+    AttemptTiming,
+    BarrierNote,
+    Completion,
+    Failed,
+    Graded,
+    PhaseFact,
+)
 from labrunner.sandbox.door import AgentRun, PhaseEnd
+from labrunner.sandbox.marks import boot_id
 from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
@@ -90,6 +99,17 @@ class Ledger:
             changed_system=bool(self.run.system_changes),
             must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
         )
+
+    def barrier_note(self) -> bytes:
+        """What a runner after us must know to grade what the agent left."""
+        note = BarrierNote(
+            agent=self.agent or PhaseFact(),
+            setup=self.setup,
+            phases_s=self.phases_s,
+            usage=dict(self.run.agent.usage) if self.run.agent is not None else {},
+            boot_id=boot_id(),
+        )
+        return msgspec.json.encode(note)
 
     def complete(self, end: AttemptEnd, kept: Collected) -> Completion:
         """Make the attempt's completion."""

@@ -28,6 +28,13 @@ def lay_out(scene: AttemptScene) -> None:
         _fill_workspace(scene.task, scene.folders.workspace)
 
 
+def lay_out_again(folders: AttemptFolders) -> None:
+    """Make what a grader's sandbox needs: a runner that died while collecting has removed some of it."""
+    with SandboxFailed.during("prepare", f"preparing {folders.root} for its grader"):
+        for folder in folders.all():
+            folder.mkdir(parents=True, exist_ok=True)
+
+
 def write_policy(folders: AttemptFolders, policy: object) -> None:
     """Tell the agent what it is held to: known only once its sandbox is there."""
     with SandboxFailed.during("prepare", f"preparing {folders.root}"):
