@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from labrunner.evaluation import eval, eval_async, eval_retry, eval_retry_async, eval_set
+    from labrunner.evaluation import (
+        eval,
+        eval_async,
+        eval_retry,
+        eval_retry_async,
+        eval_set,
+        eval_set_async,
+    )
     from labrunner.solve.metrics import Epochs
     from labrunner.solve.task import Task, task
 
@@ -21,6 +28,7 @@ __all__ = [
     "eval_retry",
     "eval_retry_async",
     "eval_set",
+    "eval_set_async",
     "task",
 ]
 
@@ -33,6 +41,7 @@ _HOMES: Final = {
     "eval_retry": "labrunner.evaluation",
     "eval_retry_async": "labrunner.evaluation",
     "eval_set": "labrunner.evaluation",
+    "eval_set_async": "labrunner.evaluation",
 }
 
 

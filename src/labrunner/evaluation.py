@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, Unpack
 
@@ -23,7 +24,7 @@ from labrunner.engine.retrying import (
     plan_reuse_of,
 )
 from labrunner.engine.run import RunOptions, run_experiment
-from labrunner.engine.session import Live, RunEnd, Watch
+from labrunner.engine.session import Live, Watch
 from labrunner.engine.sets import SetOptions, run_set
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.load import load
@@ -39,11 +40,13 @@ from labrunner.options import (
     listed,
     make_overrides,
 )
+from labrunner.solve import kinds
 from labrunner.solve.loading import load_tasks, make_task
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.modelname import parse_model_name
 from labrunner.solve.origin import PythonTasks, is_python_target
 from labrunner.solve.task import Task, task_function
+from labrunner.store.layout import RunPaths
 from labrunner.store.listing import DEFAULT_RUNS
 from labrunner.store.record import read_run
 
@@ -57,7 +60,7 @@ Logs: TypeAlias = "str | Path | EvalLog | EvalLogInfo | Sequence[str | Path | Ev
 
 def eval(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
     """Run tasks: a file, an `@task` function, a `Task`, or a list of these. One log per task and model."""
-    return _run(eval_async(tasks, model, **options))
+    return _run(eval_async(tasks, model, **options), "eval_async")
 
 
 async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
@@ -73,7 +76,7 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
         else:
             planned = plan_reuse_of(experiment, find_readable(Path(reuse)))
             end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
-        logs.append(_log(known, experiment, end))
+        logs.append(_log(known, experiment, end.paths))
         if end.is_interrupted:
             break
     return logs
@@ -83,7 +86,7 @@ def eval_retry(
     logs: Logs, model: "str | Model | None" = None, **options: Unpack[EvalOptions]
 ) -> list[EvalLog]:
     """Run again what failed in a run, and only that: a new run each, which takes over what was good."""
-    return _run(eval_retry_async(logs, model, **options))
+    return _run(eval_retry_async(logs, model, **options), "eval_retry_async")
 
 
 async def eval_retry_async(
@@ -104,7 +107,7 @@ async def eval_retry_async(
             overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides)),
         )
         end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
-        found.append(_log(known, planned.experiment, end))
+        found.append(_log(known, planned.experiment, end.paths))
         if end.is_interrupted:
             break
     return found
@@ -120,16 +123,37 @@ def eval_set(
     **options: Unpack[EvalSetOptions],
 ) -> tuple[bool, list[EvalLog]]:
     """Run tasks into one directory until all have succeeded; called again, it goes on where it was."""
+    return _run(
+        eval_set_async(
+            tasks, log_dir, model, retry_attempts=retry_attempts, retry_wait=retry_wait, **options
+        ),
+        "eval_set_async",
+    )
+
+
+async def eval_set_async(
+    tasks: Tasks,
+    log_dir: str | Path,
+    model: Models = None,
+    *,
+    retry_attempts: int = 10,
+    retry_wait: float = 30.0,
+    **options: Unpack[EvalSetOptions],
+) -> tuple[bool, list[EvalLog]]:
+    """The same in a loop that runs already."""
+    kinds.COUNT_OR_NONE.check("retry_attempts", retry_attempts)
+    kinds.NOT_NEGATIVE.check("retry_wait", retry_wait)
     call = _Call.of({**options, "log_dir": log_dir})
     known = PythonTasks()
     experiments = _resolve(known, tasks, model, call)
-    set_options = SetOptions(attempts=retry_attempts, wait_s=retry_wait)
-    end = _run(
-        run_set(experiments, call.options(known, None), set_options, call.watch, on_plan=call.tell_plan)
+    end = await run_set(
+        experiments,
+        partial(call.options, known),
+        SetOptions(attempts=retry_attempts, wait_s=retry_wait),
+        call.watch,
+        on_plan=call.tell_plan,
     )
-    places = [*(each.root for each in end.done_before), *(each.paths.root for each in end.ends)]
-    logs = [EvalLog(place) for place in places]
-    return end.exit_code is ExitCode.SUCCESS, logs
+    return end.exit_code is ExitCode.SUCCESS, [_log(known, *each) for each in end.newest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,18 +264,25 @@ def _as_model(model: "str | Model | None", base_url: str | None = None) -> Model
     return get_model(str(parse_model_name(model)), base_url=base_url)
 
 
-def _log(known: PythonTasks, experiment: Experiment, end: RunEnd) -> EvalLog:
-    return EvalLog(end.paths.root, known.metrics(experiment))
+def _log(known: PythonTasks, experiment: Experiment, paths: RunPaths) -> EvalLog:
+    return EvalLog(paths.root, known.metrics(experiment))
 
 
 async def _look_away(live: Live) -> None:
     del live
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, T], otherwise: str) -> T:
+    """Run to the end, where no loop runs that would be blocked by it."""
+    if _has_loop():
+        work.close()
+        raise RuntimeError(f"an event loop is running already: use `await {otherwise}(...)` here")
+    return asyncio.run(work)
+
+
+def _has_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    work.close()
-    raise RuntimeError("an event loop is running already: use `await eval_async(...)` here")
+        return False
+    return True

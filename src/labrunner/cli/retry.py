@@ -36,7 +36,8 @@ def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> Turn:
         return Turn(ExitCode.SUCCESS)
     kept = msgspec.convert(read_run(paths).overrides, Overrides)
     options = replace(
-        call.options(tell_checks), overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides))
+        call.options(on_checks=tell_checks),
+        overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides)),
     )
     end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
     tell_end(end, as_json=call.as_json)

@@ -34,7 +34,7 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     _warn_of_first_error(experiment)
     requirements = call.requirements()
     refuse_unknown(requirements, [variant.id for variant in experiment.variants])
-    options = call.options(tell_checks)
+    options = call.options(experiment, on_checks=tell_checks)
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call.reuse)
     else:

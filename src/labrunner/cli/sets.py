@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from functools import partial
 
 from labrunner.cli.retry import tell_plan
 from labrunner.cli.sitting import screen_may_go, tell_checks, tell_end, watch
@@ -17,9 +18,8 @@ def run_all(call: Call) -> int:
         wait_s=call.wait_s if call.wait_s is not None else defaults.wait_s,
         on_wait=_tell_wait,
     )
-    end = asyncio.run(
-        run_set(call.experiments(), call.options(tell_checks), options, watch, on_plan=tell_plan)
-    )
+    how = partial(call.options, on_checks=tell_checks)
+    end = asyncio.run(run_set(call.experiments(), how, options, watch, on_plan=tell_plan))
     for paths in end.done_before:
         sys.stderr.write(f"{paths.root.name}: succeeded before, nothing to do\n")
     for each in end.ends:

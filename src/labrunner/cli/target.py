@@ -5,7 +5,7 @@ So `lab plan` with the same words shows exactly what `lab run` would do.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -80,8 +80,11 @@ _KeepWorkspace = Annotated[
 _KeepFailed = Annotated[
     str | None, typer.Option("--keep-sandbox", help="`failed`: leave containers of trials that did not pass")
 ]
-_Model = Annotated[
-    str | None, typer.Option(help="a Python task's model: provider/name, or mock/echo and its kin")
+_Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", help="a Python task's model: provider/name, or mock/echo; a run for each (repeatable)"
+    ),
 ]
 _BaseUrl = Annotated[str | None, typer.Option("--model-base-url", help="where the model's provider answers")]
 _Arguments = Annotated[
@@ -109,6 +112,8 @@ class Call:
 
     targets: tuple[Path, ...]
     overrides: Overrides
+    models: tuple[str, ...]
+    """Of Python tasks: each gets a run of its own."""
     log_dir: Path
     run_id: str | None
     grace_s: float
@@ -130,15 +135,24 @@ class Call:
         """What the results must meet."""
         return parse_requirements(self.require, is_stable=self.require_stable, coverage=self.require_coverage)
 
-    def options(self, on_checks: Callable[[tuple[Check, ...]], None] | None = None) -> RunOptions:
-        """How runs are carried out."""
+    def options(
+        self,
+        experiment: Experiment | None = None,
+        *,
+        on_checks: Callable[[tuple[Check, ...]], None] | None = None,
+    ) -> RunOptions:
+        """How runs are carried out; those of an experiment keep which of the models was asked for."""
+        overrides = self.overrides
+        program = experiment.variants[0].program if experiment is not None else None
+        if self.models and program is not None:
+            overrides = replace(overrides, model=program.model)
         return RunOptions(
             runs_dir=self.log_dir,
             secrets=secrets_from(self.env_file),
             run_id=self.run_id,
             grace_s=self.grace_s,
             env_file=self.env_file,
-            overrides=msgspec.to_builtins(self.overrides),
+            overrides=msgspec.to_builtins(overrides),
             keep_sandbox=self.keep_sandbox,
             on_checks=on_checks,
             executor=self.python.executor,
@@ -147,17 +161,20 @@ class Call:
 
     def experiments(self) -> tuple[Experiment, ...]:
         """Load every target before anything is done with the first."""
-        experiments = tuple(each for target in self.targets for each in self._load(target))
+        asked = [replace(self.overrides, model=model) for model in self.models] or [self.overrides]
+        experiments = tuple(
+            each for how in asked for target in self.targets for each in self._load(target, how)
+        )
         if self.run_id is not None and len(experiments) > 1:
             raise InputError("--run-id", f"names one run, but there are {len(experiments)} experiments")
         return experiments
 
-    def _load(self, target: Path) -> list[Experiment]:
+    def _load(self, target: Path, overrides: Overrides) -> list[Experiment]:
         _refuse_value(target)
         if is_python_target(str(target)):
-            return self.python.load(str(target), self.overrides)
-        self.overrides.refuse_python(str(target))
-        return [load(target, self.overrides)]
+            return self.python.load(str(target), overrides)
+        overrides.refuse_python(str(target))
+        return [load(target, overrides)]
 
 
 def make_target_app(
@@ -170,8 +187,8 @@ def make_target_app(
     app = make_app()
     targets_type = _Runs if takes_runs else _Targets
 
-    def option(name: str, does: str) -> Any:  # noqa: ANN401 - typer's own marker, read at run time
-        return typer.Option(name, hidden=name not in own, help=does)
+    def option(name: str, does: str, least: float | None = None) -> Any:  # noqa: ANN401 - typer's own marker
+        return typer.Option(name, hidden=name not in own, help=does, min=least)
 
     @app.command(help=does)
     def command(  # noqa: PLR0913 - the signature is the command line
@@ -198,10 +215,11 @@ def make_target_app(
             Path | None, option("--reuse", "take over good results of the runs in this directory")
         ] = None,
         retry_attempts: Annotated[
-            int | None, option("--retry-attempts", "how often each experiment is tried (10)")
+            int | None, option("--retry-attempts", "how often each experiment is tried (10); 0 is once", 0)
         ] = None,
         retry_wait: Annotated[
-            float | None, option("--retry-wait", "seconds before it is tried again (30); doubles each time")
+            float | None,
+            option("--retry-wait", "seconds before it is tried again (30); doubles each time", 0),
         ] = None,
         power: Annotated[
             str | None, option("--power", "a pilot run: also show which difference this plan would detect")
@@ -216,7 +234,7 @@ def make_target_app(
         require_coverage: Annotated[
             float | None, option("--require-coverage", "exit code 4 when a smaller share of trials is graded")
         ] = None,
-        model: _Model = None,
+        model: _Models = None,
         model_base_url: _BaseUrl = None,
         task_args: _Arguments = None,
         generate: _Generate = None,
@@ -241,6 +259,9 @@ def make_target_app(
                 "--power": power,
             },
         )
+        models = tuple(dict.fromkeys(model or ()))
+        if takes_runs and len(models) > 1:
+            raise InputError("--model", f"a retry has one model, but {len(models)} are named")
         overrides = Overrides(
             sets=pairs(sets, "--set"),
             sandbox=sandbox,
@@ -255,7 +276,7 @@ def make_target_app(
             continue_on_fail=continue_on_fail,
             retry_on_error=parse_count(retry_on_error, "--retry-on-error"),
             keep_workspace=keep_workspace,
-            model=model,
+            model=models[0] if models else None,
             model_base_url=model_base_url,
             task_arguments=_values(task_args, "-T"),
             generate=_values(generate, "-G"),
@@ -271,6 +292,7 @@ def make_target_app(
         call = Call(
             targets=tuple(targets or [Path("last") if takes_runs else _find_default()]),
             overrides=overrides,
+            models=models,
             log_dir=log_dir,
             run_id=run_id,
             grace_s=default_grace_s() if grace is None else grace,

@@ -2,16 +2,17 @@
 
 Rules: called again, it goes on where it was: an experiment whose newest run succeeded is done, one that
 crashed or was stopped is retried with everything that was finished taken over. Crashed runs stay for the
-post-mortem. An experiment is recognised by its name, not by where its file lies; where its content has
-changed since, what the change touches is run again. A run that has used up its budget is not tried again.
+post-mortem. An experiment is recognised by its name, not by where its file lies, and a Python task also by
+its model, its settings and the arguments that it was made with; where its content has changed since, what
+the change touches is run again. A run that has used up its budget is not tried again.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from labrunner.engine.draining import drain
 from labrunner.engine.retrying import Retry, carry_out_retry, lineage
@@ -20,7 +21,9 @@ from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd, Watch
 from labrunner.engine.stopping import StopRequest, signals_stop
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
+from labrunner.records import canonical
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import list_runs
 from labrunner.store.record import read_run
@@ -33,6 +36,7 @@ class SetOptions:
     """How often and how soon failed experiments are tried again."""
 
     attempts: int = 10
+    """How often each is tried at most; 0 is once, as 1 is."""
     wait_s: float = 30.0
     on_wait: Callable[[float], None] = lambda _: None
     """Told before each wait how long it is."""
@@ -54,15 +58,21 @@ class SetEnd:
     ends: tuple[RunEnd, ...]
     """The last sitting of each experiment that was run."""
     done_before: tuple[RunPaths, ...]
+    newest: tuple[tuple[Experiment, RunPaths], ...]
+    """What was run or done before, each with its newest run, in the order in which they were given."""
     exit_code: ExitCode
 
 
 def look_at(experiment: Experiment, runs_dir: Path) -> Member:
     """How an experiment stands in a directory."""
+    identity = _identify(codec.to_record(experiment))
     mine = [
         run
         for run in list_runs(runs_dir)
-        if run.state != "unreadable" and run.name == experiment.name and not run.is_regrade
+        if run.state != "unreadable"
+        and run.name == experiment.name
+        and not run.is_regrade
+        and _identify(read_run(run.paths).experiment) == identity
     ]
     newest = mine[0] if mine else None
     is_done = (
@@ -77,40 +87,58 @@ def look_at(experiment: Experiment, runs_dir: Path) -> Member:
 
 async def run_set(
     experiments: Sequence[Experiment],
-    options: RunOptions,
+    options: Callable[[Experiment], RunOptions],
     set_options: SetOptions,
     watch: Watch,
     *,
     on_plan: Callable[[Retry], None],
 ) -> SetEnd:
-    """Run experiments until all have succeeded or their attempts are used up."""
+    """Run experiments until all have succeeded or their attempts are used up.
+
+    `options` says how each of them is carried out.
+    """
     refuse_doubles(experiments)
-    members = [look_at(experiment, options.runs_dir) for experiment in experiments]
+    members = [look_at(experiment, options(experiment).runs_dir) for experiment in experiments]
     ends: dict[int, RunEnd] = {}
-    for attempt in range(1, set_options.attempts + 1):
+    for attempt in range(1, max(1, set_options.attempts) + 1):
         owed = [n for n, member in enumerate(members) if _is_owed(member, ends.get(n))]
         if not owed:
             break
         if attempt > 1 and await _is_stopped_within(_wait_s(attempt, set_options), set_options):
             return _conclude_early(members, ends)
         for number in owed:
-            ends[number] = await _run_member(members[number], options, watch, on_plan)
+            how = options(experiments[number])
+            ends[number] = await _run_member(members[number], how, watch, on_plan)
+            members[number] = replace(members[number], newest=ends[number].paths)
             if ends[number].is_interrupted:
                 return _conclude_early(members, ends)
-            members[number] = replace(members[number], newest=ends[number].paths)
     return _conclude(members, ends)
 
 
 def refuse_doubles(experiments: Sequence[Experiment]) -> None:
-    """Refuse two experiments with one name: nobody could tell their runs apart."""
-    seen: dict[tuple[str, str], str] = {}
+    """Refuse two experiments of which nobody could tell which run belongs to which."""
+    seen: dict[str, Experiment] = {}
     for experiment in experiments:
-        key = (experiment.name, experiment.digest)
-        if key in seen:
-            raise InputError(
-                experiment.source, f"is the same experiment as {seen[key]}; give it another name"
-            )
-        seen[key] = experiment.source
+        identity = _identify(codec.to_record(experiment))
+        if identity in seen:
+            raise InputError(experiment.source or f"task {experiment.name}", _describe_double(seen[identity]))
+        seen[identity] = experiment
+
+
+def _describe_double(first: Experiment) -> str:
+    program = first.variants[0].program
+    if program is None:
+        return f"has the same name as {first.source}, {first.name!r}; give it another"
+    return f"is the same task, with the same model and arguments, as another of {first.name!r}; name it anew"
+
+
+def _identify(record: Mapping[str, Any]) -> str:
+    """What makes two recorded experiments members of one row: a name, and for Python what it is made with."""
+    program = record["variants"][0].get("program")
+    if program is None:
+        return canonical.digest(["file", record["name"]])
+    made_with = {name: program.get(name) for name in ("task", "model", "arguments", "config")}
+    return canonical.digest(["python", record["name"], made_with])
 
 
 async def _run_member(
@@ -169,6 +197,11 @@ def _conclude(members: Sequence[Member], ends: dict[int, RunEnd]) -> SetEnd:
     codes = [end.exit_code for end in ends.values() if end.exit_code is not ExitCode.SUCCESS]
     return SetEnd(
         ends=tuple(ends.values()),
+        newest=tuple(
+            (member.experiment, member.newest)
+            for number, member in enumerate(members)
+            if member.newest is not None and (number in ends or member.state == "done")
+        ),
         done_before=tuple(m.newest for m in members if m.state == "done" and m.newest is not None),
         exit_code=codes[0] if codes else ExitCode.SUCCESS,
     )
