@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from labrunner.experiment.model import WorkspaceFile
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.docker.engine import Engine
@@ -170,3 +171,21 @@ async def test_an_engine_that_is_restarted_is_never_the_agents_failure(
         assert completion.end.verdict == "pass"
     else:
         blamed_on_sandbox(completion, "engine_restarted", "killed_outside")
+
+
+@pytest.mark.parametrize(
+    ("agent", "left_nothing"),
+    [
+        ("exit 41", True),
+        ("echo x > answer; exit 41", False),
+        ("echo x > /agentlab/out/notes; exit 41", False),
+    ],
+)
+async def test_an_agent_that_left_nothing_is_known(
+    tmp_path: Path, ash: str, agent: str, left_nothing: bool
+) -> None:
+    files = (WorkspaceFile(path="given.txt", content="given", source=None),)
+    trial = Trial(root=tmp_path / "run", image=ash, agent=shell(agent), task={"files": files})
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.timing.left_nothing is left_nothing

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from labrunner.trial.agentresult import MOST, is_agent_result, read_reported, read_usage
+from labrunner.trial.agentresult import MOST, AgentWord, hear, is_agent_result, read_word
 
 IDS = {"run_id": "r", "trial_id": "x", "variant_id": "v", "task_id": "t", "repl_idx": 0}
 
@@ -37,7 +37,7 @@ def test_only_numbers_that_can_be_true_are_kept_as_use(
 ) -> None:
     data = result(metrics)
     assert is_agent_result(data)
-    assert read_usage(data) == (metrics if usage is None else usage)
+    assert read_word(data).usage == (metrics if usage is None else usage)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_only_numbers_that_can_be_true_are_kept_as_use(
 def test_what_is_no_result_reports_nothing(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "result.json").write_bytes(data)
     assert not is_agent_result(data)
-    assert read_reported(tmp_path) == {}
+    assert hear(tmp_path) == AgentWord()
 
 
 def test_no_result_reports_nothing(tmp_path: Path) -> None:
-    assert read_reported(tmp_path) == {}
+    assert hear(tmp_path) == AgentWord()
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(result({"cost_usd": 1}))
     (tmp_path / "result.json").symlink_to(tmp_path / "elsewhere")
-    assert read_reported(tmp_path) == {}
+    assert hear(tmp_path) == AgentWord()

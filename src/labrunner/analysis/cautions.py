@@ -1,10 +1,11 @@
 """What bends or weakens a run's figures, in sentences."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from labrunner.analysis.conduct import Conduct, Suspicion
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.outage import Outage
 from labrunner.analysis.retryshift import RetryShift
@@ -16,6 +17,7 @@ LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10
 ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
 """Kinds that are nothing to worry about while a run goes on."""
+NAMED_PATHS: Final = 3
 SYSTEM_CHANGED: Final = "system_changed"
 COMMAND_NOT_FOUND: Final = "command_not_found"
 """Flag of trials whose agent changed the system under the grader."""
@@ -29,10 +31,17 @@ class Caution:
     variant_id: str | None
     """None when it is about the run."""
     text: str
+    trial_id: str | None = None
+    """A trial that shows it."""
 
     def __str__(self) -> str:
         """The sentence, with whom it is about."""
         return self.text if self.variant_id is None else f"{self.variant_id}: {self.text}"
+
+
+def describe_caution(caution: Caution, run: str) -> str:
+    """The sentence with what to type to see for oneself; `run` is how the run is called there."""
+    return str(caution) if caution.trial_id is None else f"{caution}; see: lab show {run} {caution.trial_id}"
 
 
 def find_cautions(
@@ -40,14 +49,19 @@ def find_cautions(
     shift: RetryShift | None,
     outage: Outage | None,
     budget: Budget | None = None,
+    conduct: Conduct | None = None,
 ) -> tuple[Caution, ...]:
     """Everything that a reader of these figures should know."""
+    suspicions = conduct.suspicions() if conduct is not None else {}
+    changed = _first_changes(conduct) if conduct is not None else {}
     found = [
-        Caution(kind=kind, variant_id=each.variant_id, text=text)
+        _name_paths(Caution(kind=kind, variant_id=each.variant_id, text=text), changed)
         for each in figures
         for kind, text in _about(each)
-        if text
+        if text and not (kind == COMMAND_NOT_FOUND and each.variant_id in suspicions)
     ]
+    if conduct is not None:
+        found.extend(about_agents(conduct, suspicions))
     if shift is not None:
         found.extend(_about_rates(shift))
     if outage is not None:
@@ -55,6 +69,33 @@ def find_cautions(
     if budget is not None:
         found.extend(_about_budget(figures, budget))
     return tuple(found)
+
+
+def about_agents(conduct: Conduct, suspicions: Mapping[str, Suspicion]) -> Iterator[Caution]:
+    """Name variants whose agents seem never to have run, or say so themselves."""
+    for name, each in suspicions.items():
+        text = f"{'; '.join(each.facts)}; none of these passed: did they really run?"
+        yield Caution(kind="never_ran", variant_id=name, text=text, trial_id=each.trial_id)
+    for name, agents in conduct.variants.items():
+        if agents.errors:
+            says = "agent says" if agents.errors == 1 else "agents say"
+            text = f'{agents.errors:,} {says} `outcome: "error"` in their result; graded as they stood'
+            yield Caution(kind="agent_errors", variant_id=name, text=text, trial_id=agents.first_error)
+
+
+def _first_changes(conduct: Conduct) -> dict[str, tuple[str, str]]:
+    return {name: each.first_changed for name, each in conduct.variants.items() if each.first_changed}
+
+
+def _name_paths(caution: Caution, changed: Mapping[str, tuple[str, str]]) -> Caution:
+    """Say which paths were changed, for one trial that shows it."""
+    known = changed.get(caution.variant_id or "")
+    if caution.kind != SYSTEM_CHANGED or known is None:
+        return caution
+    trial_id, lines = known
+    paths = lines.splitlines()
+    named = ", ".join(paths[:NAMED_PATHS]) + (", ..." if len(paths) > NAMED_PATHS else "")
+    return replace(caution, text=f"{caution.text} ({named})", trial_id=trial_id)
 
 
 def _about(figures: Figures) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ import msgspec
 
 from labrunner.analysis.cautions import Caution, find_cautions
 from labrunner.analysis.comparison import Comparison, compare_all
+from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
 from labrunner.analysis.measure import choose_measure
@@ -46,6 +47,7 @@ def make_report(
     expense: Expense | None = None,
     with_intervals: bool = True,
     budget: Budget | None = None,
+    conduct: Conduct | None = None,
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
     figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
@@ -59,7 +61,7 @@ def make_report(
         comparisons=comparisons,
         retry_shift=shift,
         outage=outage,
-        cautions=find_cautions(figures, shift, outage, budget if expense else None),
+        cautions=find_cautions(figures, shift, outage, budget if expense else None, conduct),
     )
 
 

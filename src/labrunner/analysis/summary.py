@@ -5,6 +5,7 @@ Rule: the same trials, tallied in schedule order, give the same summary, whoever
 
 from collections.abc import Mapping
 
+from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
@@ -24,12 +25,15 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     expense: Expense | None = None,
     with_intervals: bool = True,
     budget: Budget | None = None,
+    conduct: Conduct | None = None,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
     Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
     """
-    report = make_report(tally, planned, expense=expense, with_intervals=with_intervals, budget=budget)
+    report = make_report(
+        tally, planned, expense=expense, with_intervals=with_intervals, budget=budget, conduct=conduct
+    )
     figures = report.figures
     return SummaryRecord(
         schema_version="benchmark_summary_v1",

@@ -46,7 +46,7 @@ def compare(  # noqa: PLR0913 - the signature is the command line
         if as_json:
             _print_json(contest, unmet)
         else:
-            make_console().print(show_comparisons(contest.comparisons, contest.retry_shift))
+            make_console().print(show_comparisons(contest.comparisons, contest.retry_shift, contest.cautions))
     raise typer.Exit(tell_unmet(unmet))
 
 
@@ -55,6 +55,7 @@ def _print_json(contest: Contest, unmet: tuple[str, ...]) -> None:
         "comparisons": contest.comparisons,
         "figures": contest.figures,
         "retry_shift": contest.retry_shift,
+        "warnings": [caution for _, caution in contest.cautions],
         "unmet": unmet,
     }
     sys.stdout.write(canonical.encode_line(told).decode())

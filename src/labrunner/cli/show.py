@@ -86,6 +86,7 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
             summary=seen.summary,
             hints=hints,
             last_sign_at=crash.last_sign_at if crash else None,
+            name=name,
         )
     )
     if crash:

@@ -142,6 +142,8 @@ def _show_end(end: RunEnd) -> None:
     ]
     console = make_console()
     state, summary = end.status.status, end.summary
-    console.print(show_run(state=state, status=end.status, summary=summary, hints=hints, in_full=False))
+    console.print(
+        show_run(state=state, status=end.status, summary=summary, hints=hints, in_full=False, name=name)
+    )
     if end.exit_code != ExitCode.SUCCESS:
         console.print(DECISION)

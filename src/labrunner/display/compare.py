@@ -5,11 +5,12 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.cautions import Caution, describe_caution
 from labrunner.analysis.comparison import Comparison, Flip, Range, is_conclusion_safe_from_retries
 from labrunner.analysis.pairing import Dropped
 from labrunner.analysis.retryshift import RetryShift
 from labrunner.display.chart import Dot, DotChart, fit_scale
-from labrunner.display.console import indent, make_fields, make_line, make_table, stack
+from labrunner.display.console import indent, make_fields, make_item, make_line, make_table, stack
 from labrunner.display.quantities import format_count
 from labrunner.display.report import (
     NEAR_THE_EDGE,
@@ -24,12 +25,19 @@ NAMED: Final = 5
 _STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}
 
 
-def show_comparisons(comparisons: Sequence[Comparison], retry_shift: RetryShift | None) -> RenderableType:
-    """Show comparisons, and whether retries may have bent them."""
+def show_comparisons(
+    comparisons: Sequence[Comparison],
+    retry_shift: RetryShift | None,
+    cautions: Sequence[tuple[str, Caution]] = (),
+) -> RenderableType:
+    """Show comparisons, whether retries may have bent them, and what else to beware of, run by run."""
+    warnings = [describe_caution(caution, run) for run, caution in cautions]
     return stack(
         _show_chart(comparisons),
         *(stack(make_line(""), _show_one(each)) for each in comparisons),
         stack(make_line(""), show_shift(retry_shift)) if retry_shift else None,
+        make_line("") if warnings else None,
+        *(make_item("warning:", warning, "yellow") for warning in warnings),
     )
 
 

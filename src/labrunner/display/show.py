@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.console import RenderableType
 
-from labrunner.analysis.cautions import ONLY_AT_THE_END
+from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
 from labrunner.analysis.summary import read_report
@@ -35,7 +35,7 @@ _COLUMNS: Final = (
 )
 
 
-def show_run(
+def show_run(  # noqa: PLR0913 - all that is known of a run
     *,
     state: RunState,
     status: StatusRecord,
@@ -43,9 +43,11 @@ def show_run(
     hints: Sequence[tuple[str, str]] = (),
     last_sign_at: str | None = None,
     in_full: bool = True,
+    name: str | None = None,
 ) -> RenderableType:
     """Show a run, or only what nobody should overlook of it; `hints` say where to look next.
 
+    `name` is what to write for it in commands, its id unless told.
     `last_sign_at` is of a crashed run: the newest thing that its owner wrote, if not its status.
     """
     told = state_line(state, status, finished=summary.totals.trials, last_sign_at=last_sign_at)
@@ -53,7 +55,7 @@ def show_run(
         make_line(told, _STYLES.get(state, "")),
         make_line(f"digest {status.chain}") if status.chain else None,
         make_line(""),
-        show_summary(summary, is_over=state != "started", in_full=in_full),
+        show_summary(summary, is_over=state != "started", in_full=in_full, name=name),
         make_hints(hints),
     )
 
@@ -92,7 +94,9 @@ def _describe_end(state: RunState, status: StatusRecord, last_sign_at: str) -> s
     return f"; {cause}{status.error.message}{trial}"
 
 
-def show_summary(summary: SummaryRecord, *, is_over: bool = True, in_full: bool = True) -> RenderableType:
+def show_summary(
+    summary: SummaryRecord, *, is_over: bool = True, in_full: bool = True, name: str | None = None
+) -> RenderableType:
     """Show the table of variants, a chart, how they were computed, and what to beware of."""
     report = read_report(summary)
     chart = show_chart(report.figures) if report.has_intervals else None
@@ -106,7 +110,10 @@ def show_summary(summary: SummaryRecord, *, is_over: bool = True, in_full: bool 
         (show_details if in_full else show_findings)(report) if report.has_intervals else None,
         make_line("") if notes or warnings else None,
         *(make_line(note, "dim") for note in notes),
-        *(make_item("warning:", str(warning), "yellow") for warning in warnings),
+        *(
+            make_item("warning:", describe_caution(each, name or summary.run_id), "yellow")
+            for each in warnings
+        ),
     )
 
 

@@ -19,6 +19,8 @@ from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
+SHOWN_PATHS: Final = 8
+"""Of the paths that an agent changed outside its folders."""
 TRANSCRIPT: Final = "transcript.jsonl"
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 """Phases in the order in which they happen; records have them by name."""
@@ -122,7 +124,28 @@ def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> Renderable
         make_line(told, "red" if fact.cause else ""),
         indent(make_table(("phase", "took", "ended"), _phase_rows(fact, timing), numbers=("took",))),
         *_show_words(timing),
+        indent(make_fields(fields)) if (fields := _agent_fields(timing)) else None,
     )
+
+
+def _agent_fields(timing: AttemptTiming | None) -> list[tuple[str, str]]:
+    """What the agent said of itself, and what it left or changed where nobody would look."""
+    if timing is None:
+        return []
+    fields = []
+    if timing.agent_outcome is not None:
+        fields.append(("agent says", timing.agent_outcome))
+    if timing.agent_error is not None:
+        fields.append(("its error", clip(timing.agent_error)))
+    if timing.left_nothing:
+        fields.append(("agent left", "nothing: it changed and handed in nothing"))
+    changed = str(timing.barrier.get("changed", "")).splitlines()
+    if changed:
+        more = int(timing.barrier.get("system_changes", 0)) - SHOWN_PATHS
+        fields.append(
+            ("changed", ", ".join(changed[:SHOWN_PATHS]) + (f", and {more:,} more" if more > 0 else ""))
+        )
+    return fields
 
 
 def _phase_rows(fact: AttemptFact, timing: AttemptTiming | None) -> list[tuple[str, str, str]]:

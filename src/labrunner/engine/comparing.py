@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from labrunner.analysis.cautions import Caution, about_agents
 from labrunner.analysis.comparison import Comparison, compare_all
 from labrunner.analysis.figures import Figures, compute_all
 from labrunner.analysis.measure import choose_measure
@@ -12,6 +13,7 @@ from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
 from labrunner.engine.results import Results, find_comparison, read_results
 from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
+from labrunner.store.listing import address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class Contest:
     """One for each arm, named like it."""
     comparisons: tuple[Comparison, ...]
     retry_shift: RetryShift | None
+    cautions: tuple[tuple[str, Caution], ...] = ()
+    """Agents that seem never to have run, each with what to write for its run."""
 
     def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
         """What is required and not met, in sentences."""
@@ -54,6 +58,11 @@ def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Co
         retry_shift=report_retries(
             [_headline(*each) for each in zip(arms, figures, strict=True)],
             {other.name: first.name for first, other in pairs},
+        ),
+        cautions=tuple(
+            (address(paths), replace(caution, variant_id=f"{prefix}{caution.variant_id}"))
+            for paths, each, prefix in zip(runs, results, prefixes, strict=True)
+            for caution in about_agents(each.conduct, each.conduct.suspicions())
         ),
     )
 

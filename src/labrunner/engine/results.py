@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from labrunner.analysis.comparison import Comparison, compare_all
+from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.report import make_arms
@@ -32,6 +33,7 @@ class Results:
     experiment: Experiment
     tally: Tally
     expense: Expense
+    conduct: Conduct
     basis: dict[str, object]
     """What was read; see `labrunner.engine.summaries`."""
 
@@ -50,6 +52,7 @@ class Results:
             created_at=stamp(datetime.now(UTC)),
             expense=self.expense,
             budget=self.experiment.policy.budget,
+            conduct=self.conduct,
         )
         return seal_summary(made, self.basis)
 
@@ -69,7 +72,7 @@ def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
 
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     """Go through everything that is finished."""
-    expense, finished = Expense(), 0
+    expense, conduct, finished = Expense(), Conduct(), 0
     with survey(paths) as seen:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
         basis = basis_of(seen)
@@ -79,8 +82,11 @@ def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
             finished += 1
             if tally.add(trial):
                 expense.add(trial, timing)
+                conduct.add(trial, timing)
     basis["waiting"] = finished - seen.committed
-    return Results(run_id=run_id, experiment=experiment, tally=tally, expense=expense, basis=basis)
+    return Results(
+        run_id=run_id, experiment=experiment, tally=tally, expense=expense, conduct=conduct, basis=basis
+    )
 
 
 def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> SummaryRecord:

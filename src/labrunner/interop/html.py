@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from labrunner.analysis.cautions import ONLY_AT_THE_END
+from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.repeated import Bounded
@@ -57,7 +57,7 @@ def render(seen: RunInFull) -> Iterator[str]:
     yield from _intro(seen)
     yield from _summary(report)
     yield from _differences(report.comparisons)
-    yield from _notes(report, is_over=seen.state != "started")
+    yield from _notes(report, seen)
     yield from _trials(seen, script)
     yield "</body></html>\n"
 
@@ -183,7 +183,7 @@ def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
     yield draw_marks(marks, zero=True)
 
 
-def _notes(report: Report, *, is_over: bool) -> Iterator[str]:
+def _notes(report: Report, seen: RunInFull) -> Iterator[str]:
     if report.retry_shift is not None:
         heads = ("variant", "retried", "rate", "scored 0", "as they ended", "scored 1", "left out")
         rows = [
@@ -198,9 +198,10 @@ def _notes(report: Report, *, is_over: bool) -> Iterator[str]:
         yield "<h2>Retries</h2>\n" + _table(heads, rows)
         yield f"<p>{escape(report.retry_shift.verdict)}.<br>"
         yield f"<span class='dim'>{escape(report.retry_shift.caution)}.</span></p>\n"
+    is_over, run = seen.state != "started", seen.record.run_id
     warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
     if warnings:
-        listed = "".join(f"<li>{escape(str(warning))}</li>" for warning in warnings)
+        listed = "".join(f"<li>{escape(describe_caution(each, run))}</li>" for each in warnings)
         yield f"<h2>Warnings</h2>\n<ul class='warnings'>{listed}</ul>\n"
 
 

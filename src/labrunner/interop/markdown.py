@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from labrunner.analysis.cautions import ONLY_AT_THE_END
+from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report
@@ -30,7 +30,7 @@ def render(seen: RunInFull) -> Iterator[str]:
     yield ""
     yield from _table(_COLUMNS, [_row(each) for each in report.figures])
     yield from _render_comparisons(report.comparisons)
-    yield from _render_rest(report, is_over=seen.state != "started")
+    yield from _render_rest(report, seen)
 
 
 _COLUMNS = (
@@ -81,17 +81,18 @@ def _compared(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _render_rest(report: Report, *, is_over: bool) -> Iterator[str]:
+def _render_rest(report: Report, seen: RunInFull) -> Iterator[str]:
     if report.retry_shift is not None:
         yield "## Retries"
         yield ""
         yield f"{escape(report.retry_shift.verdict)}. {report.retry_shift.caution}."
         yield ""
+    is_over, run = seen.state != "started", seen.record.run_id
     warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
     if warnings:
         yield "## Warnings"
         yield ""
-        yield from (f"- {escape(str(warning))}" for warning in warnings)
+        yield from (f"- {escape(describe_caution(each, run))}" for each in warnings)
 
 
 def number(value: float | None) -> str:

@@ -15,7 +15,8 @@ _FACT: Final = (
 _TIMING: Final = (
     "STRUCT(attempt INTEGER, started_at VARCHAR, ended_at VARCHAR, host VARCHAR, sandbox VARCHAR, "
     "phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), limits JSON, message VARCHAR, "
-    "traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER)"
+    "traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER, agent_outcome VARCHAR, "
+    "agent_error VARCHAR, left_nothing BOOLEAN)"
 )
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 
@@ -151,7 +152,8 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                     {", ".join(f"a.phases_s['{phase}'] AS {phase}_s" for phase in _PHASES)},
                     a.usage['tokens'] AS tokens, a.usage['cost_usd'] AS cost_usd, a.usage['cpu_s'] AS cpu_s,
                     a.usage['max_rss_mb'] AS max_rss_mb, a.usage, a.limits, a.message, a.traceback,
-                    coalesce(a.adopted, false) AS adopted,
+                    coalesce(a.adopted, false) AS adopted, a.agent_outcome, a.agent_error,
+                    coalesce(a.left_nothing, false) AS left_nothing,
                     coalesce(a.masked_secrets, 0) AS masked_secrets, committed
                 FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
             """,

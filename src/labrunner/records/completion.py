@@ -151,6 +151,12 @@ class AttemptTiming(
     workspace_digest: str | None = None
     """What the agent left, where the policy throws it away after the commit."""
     barrier: dict[str, int | str | bool] = {}
+    agent_outcome: str | None = None
+    """`outcome` of the agent's own `result.json`."""
+    agent_error: str | None = None
+    """What that file says went wrong, shortened."""
+    left_nothing: bool = False
+    """The agent left its workspace as it was, and nothing in `out/` and `state/`."""
     adopted: bool = False
 
 

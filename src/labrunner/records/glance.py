@@ -4,7 +4,7 @@ Decoding skips everything else in a line, which makes it several times faster th
 committed was checked when it was written; these types check again only what they read.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,10 +20,17 @@ class GlanceIds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     repl_idx: int
 
 
+class PhaseGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How a phase ended."""
+
+    exit_status: int | None = None
+
+
 class AttemptGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt."""
 
     attempt: int
+    agent: PhaseGlance | None = None
 
 
 class TrialGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -41,6 +48,16 @@ class TrialGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     attempts: tuple[AttemptGlance, ...]
 
 
+class BarrierGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What was seen at the barrier."""
+
+    changed: str = ""
+    """The first paths that the agent changed outside its folders, one a line."""
+
+
+NOTHING_SEEN: Final = BarrierGlance()
+
+
 class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt's times and use."""
 
@@ -48,6 +65,9 @@ class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     phases_s: dict[str, float] = {}
     usage: dict[str, float] = {}
     adopted: bool = False
+    agent_outcome: str | None = None
+    left_nothing: bool = False
+    barrier: BarrierGlance = NOTHING_SEEN
 
 
 class TimingGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):

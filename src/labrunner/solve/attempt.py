@@ -36,7 +36,7 @@ from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
 from labrunner.solve.verdict import Finding, blame, grade, mask_score
 from labrunner.trial import classification, phases, preparation
-from labrunner.trial.agentresult import read_reported
+from labrunner.trial.agentresult import hear
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collection import Collected, collect
 from labrunner.trial.grading import Grading
@@ -133,7 +133,7 @@ class SolveAttempt:
         if ledger.is_command:
             ledger.note_run(await place.run_agent(setup, agent))
             ledger.ended_by = ledger.solving_facts().ended_by
-            ledger.usage |= await asyncio.to_thread(read_reported, self._scene.folders.out)
+            ledger.note_word(await asyncio.to_thread(hear, self._scene.folders.out))
             failed = self._setup_failure()
             if not failed:
                 await place.begin(None, agent)

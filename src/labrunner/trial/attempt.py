@@ -14,7 +14,7 @@ from labrunner.errors import AttemptFailed, StoreError
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.trial import classification, phases, preparation
-from labrunner.trial.agentresult import is_agent_result, read_usage
+from labrunner.trial.agentresult import is_agent_result, read_word
 from labrunner.trial.artifacts import copy_out
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
 from labrunner.trial.classification import AgentFacts
@@ -23,6 +23,7 @@ from labrunner.trial.grading import Grading
 from labrunner.trial.handedin import Refusal, read_masked
 from labrunner.trial.ledger import Ledger
 from labrunner.trial.masking import Masker, make_masker
+from labrunner.trial.traces import is_untouched
 
 T = TypeVar("T")
 
@@ -109,6 +110,7 @@ class _Attempt:
     def _look_behind_barrier(self) -> AgentFacts | AttemptEnd:
         """See what the agent left; bring the grader's files, unless that already decides."""
         facts = self._agent_facts()
+        self._ledger.left_nothing = self._has_left_nothing()
         policy = self._scene.context.experiment.grade_on_agent_failure
         if end := classification.end_before_grading(facts, grade_on_agent_failure=policy):
             return end
@@ -129,8 +131,15 @@ class _Attempt:
         is_missing = isinstance(result, Refusal) and result.reason == "missing"
         is_valid = isinstance(result, bytes) and is_agent_result(result)
         if isinstance(result, bytes) and is_valid:
-            ledger.usage |= read_usage(result)
+            ledger.note_word(read_word(result))
         return ledger.agent_facts(has_result=is_valid, has_invalid_result=not is_valid and not is_missing)
+
+    def _has_left_nothing(self) -> bool:
+        """Whether the agent did nothing that could be seen, where it worked in the workspace."""
+        works_elsewhere = phases.sandbox_plan(self._scene).workdir is not None
+        if works_elsewhere or self._ledger.run.system_changes:
+            return False
+        return is_untouched(self._scene.folders)
 
     async def _complete(self, end: AttemptEnd) -> Completion:
         masker, keeps = self._ledger.masker, self._keeps_workspace(end)

@@ -23,6 +23,7 @@ from labrunner.records.completion import (
 from labrunner.sandbox.door import AgentRun, PhaseEnd
 from labrunner.sandbox.marks import boot_id
 from labrunner.trial import phases
+from labrunner.trial.agentresult import AgentWord
 from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collection import Collected
@@ -30,6 +31,9 @@ from labrunner.trial.masking import Masker
 
 MOST_TOLD: Final = 16 * 1024
 """Characters of a message or traceback that a row keeps."""
+
+MOST_OF_AN_AGENT: Final = 1000
+"""Characters of an agent's own words on its error; all of them are in its `result.json`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +53,9 @@ class Ledger:
     grader: PhaseFact | None = None
     grader_tries: int = 0
     barrier: str = "none"
+    word: AgentWord = field(default_factory=AgentWord)
+    left_nothing: bool = False
+    """The agent changed nothing and handed in nothing."""
     run: AgentRun = field(default_factory=lambda: AgentRun(setup=None, agent=None))
 
     @contextmanager
@@ -79,6 +86,11 @@ class Ledger:
         """Take in what was seen at the barrier alone."""
         self.run = run
         self.add_seconds("barrier", run.barrier_s)
+
+    def note_word(self, word: AgentWord) -> None:
+        """Take in what the agent says of itself."""
+        self.word = word
+        self.usage.update(word.usage)
 
     def note_grader(self, end: PhaseEnd) -> None:
         """Take in how a try of the grader ended."""
@@ -140,6 +152,9 @@ class Ledger:
             masked_secrets=kept.masked_secrets,
             workspace_digest=kept.workspace_digest,
             barrier=dict(self.run.facts),
+            agent_outcome=self.word.outcome,
+            agent_error=self._told(self.word.error)[:MOST_OF_AN_AGENT] if self.word.error else None,
+            left_nothing=self.left_nothing,
             adopted=self.is_adopted,
         )
 
