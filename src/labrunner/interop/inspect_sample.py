@@ -13,6 +13,7 @@ from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.store.events import read_agent_events, read_transcript
+from labrunner.store.fullscores import read_scores
 from labrunner.store.survey import read_invalidations
 
 Plain = dict[str, Any]  # JSON, as that format has it
@@ -110,7 +111,7 @@ class SampleWriter:
         if trial.outcome == "failed":
             return {}
         main = _score(self._measure, trial, rows, answer)
-        recorded = rows.scores[0].ext.get("scores", {}) if rows.scores else {}
+        recorded = read_scores(self._seen.paths, rows)
         told = {name: make_score(plain) for name, plain in recorded.items()}
         if self._measure in told:  # as its scorer gave it
             own = told.pop(self._measure)

@@ -34,7 +34,9 @@ from labrunner.solve.shelf import leave, store
 from labrunner.solve.solvers import as_conversation
 from labrunner.solve.state import TaskState
 from labrunner.solve.transcript import Transcript
-from labrunner.solve.verdict import Finding, blame, grade, mask_score
+from labrunner.solve.verdict import Finding, blame, grade, mask_score, settle_score, write_in_full
+from labrunner.store.fullscores import FULL_SCORES
+from labrunner.store.transcripts import TRANSCRIPT
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.agentresult import hear
 from labrunner.trial.assignment import AttemptScene, Notes
@@ -72,6 +74,8 @@ class SolveAttempt:
         )
         meter = Meter(shop.live.limits, time.monotonic)
         self._scores: dict[str, Score] | None = None
+        self._in_full: bytes | None = None
+        """Scores that a row has no room for."""
         self._ledger = SolveLedger(
             scene=scene, masker=shop.masker, meter=meter, is_command=shop.live.command is not None
         )
@@ -254,7 +258,10 @@ class SolveAttempt:
             ended_by=ledger.ended_by,
             flags=("system_changed",) if ledger.run.system_changes else (),
         )
-        return grade({name: mask_score(score, mask) for name, score in scores.items()}, judgement, finding)
+        masked = {name: mask_score(score, mask) for name, score in scores.items()}
+        end = grade(masked, judgement, finding)
+        self._in_full = write_in_full(masked)
+        return end
 
     async def _ask_judges(self, attempt: Running) -> dict[str, Score]:
         scores: dict[str, Score] = {}
@@ -270,7 +277,8 @@ class SolveAttempt:
         )
         with self._ledger.timing("grader"):
             for judge in self._shop.live.judges:
-                score = scores[judge.name] = await judge(attempt.state, attempt.state.target)
+                said_of_it = await judge(attempt.state, attempt.state.target)
+                score = scores[judge.name] = settle_score(judge.name, said_of_it)
                 transcript.add(
                     "score",
                     scorer=judge.name,
@@ -307,13 +315,21 @@ class SolveAttempt:
         ledger, shop = self._ledger, self._shop
         self._transcript.add("end", outcome=type(end).__name__.lower())
         kept, transcript = Collected(files=(), logs=(), masked_secrets=0), None
+        scores = self._in_full if isinstance(end, Graded) else None
         try:
             with ledger.timing("collect"):
                 if ledger.has_folders:
                     kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker)
-                data, is_new = self._transcript.close(), not ledger.has_folders
+                texts = {TRANSCRIPT: self._transcript.close()}
+                if scores is not None:
+                    texts[FULL_SCORES], masked = shop.masker.mask(scores)
+                    kept = replace(kept, masked_secrets=kept.masked_secrets + masked)
                 kept = replace(kept, masked_secrets=kept.masked_secrets + self._transcript.masked)
-                transcript = await asyncio.to_thread(store, self._scene.folders.root, data, is_new=is_new)
+                is_new = not ledger.has_folders
+                transcript, *more = await asyncio.to_thread(
+                    store, self._scene.folders.root, texts, is_new=is_new
+                )
+                kept = replace(kept, files=(*kept.files, *more))
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         return ledger.close(end, kept, transcript)

@@ -6,9 +6,12 @@ process: no addresses, no order of sets.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, time
+from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 from labrunner.records import canonical
+from labrunner.solve.plain import as_number
 
 
 @runtime_checkable
@@ -31,27 +34,36 @@ def bind_arguments(
 
 def describe(value: object) -> Any:  # noqa: ANN401 - plain JSON
     """Turn any argument into plain JSON that says what it is."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if canonical.has_only_finite_numbers(value) else str(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, Described):
         return value.describe()
+    number = as_number(value)
+    if number is not None:
+        return number if canonical.has_only_finite_numbers(number) else str(number)
+    if isinstance(value, date | time):
+        return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): describe(each) for key, each in value.items()}
     if isinstance(value, set | frozenset):
         return sorted((describe(each) for each in value), key=canonical.encode)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [describe(each) for each in value]
+    if callable(listing := getattr(value, "tolist", None)) and not isinstance(value, type):
+        return describe(listing())
     return _name(value)
 
 
 def is_plain(value: object) -> bool:
     """Whether a value is JSON as it is, so that it can be recorded and given again."""
-    if value is None or isinstance(value, str | bool | int):
+    if value is None:
         return True
-    if isinstance(value, float):
-        return canonical.has_only_finite_numbers(value)
+    if isinstance(value, str | bool | int | float):
+        # Other libraries' own kinds of numbers and texts can't be written as they are.
+        is_own = type(value) in {str, bool, int, float} or isinstance(value, Enum)
+        return is_own and canonical.has_only_finite_numbers(value)
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(each) for key, each in value.items())
     return isinstance(value, list | tuple) and all(is_plain(each) for each in value)

@@ -13,6 +13,7 @@ from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ModelOut
 from labrunner.solve.rows import read_sample
 from labrunner.solve.score import Score
 from labrunner.solve.transcript import known_messages, last_call, read_conversation, read_events
+from labrunner.store.fullscores import read_scores
 from labrunner.store.layout import RunPaths
 from labrunner.store.transcripts import TRANSCRIPT
 
@@ -59,8 +60,7 @@ class EvalSample:
         if not self._rows.scores:
             return None
         row = self._rows.scores[0]
-        recorded = row.ext.get("scores", {})
-        scores = {name: _score(plain) for name, plain in recorded.items()}
+        scores = {name: _score(plain) for name, plain in read_scores(self._paths, self._rows).items()}
         if "command" in row.metrics or not scores:
             scores.setdefault("command", Score(row.primary_metric_value))
         return scores

@@ -26,7 +26,7 @@ from labrunner.solve.limits import Limits
 from labrunner.solve.metrics import Epochs
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.place import inside
-from labrunner.solve.rows import make_rows, setup_section
+from labrunner.solve.rows import make_rows, record_metadata, setup_section
 from labrunner.solve.sandboxes import sandbox_section
 from labrunner.solve.scorer import Judge
 from labrunner.solve.solver import Step, as_steps
@@ -155,9 +155,8 @@ def _epochs(task: Task) -> Epochs:
 
 
 def _metadata(task: Task) -> dict[str, Any]:
-    if not is_plain(dict(task.metadata or {})):
-        raise InputError(_where(task), f"metadata of task {task.title} must be JSON: it is recorded")
-    return {**(task.metadata or {}), **({"version": task.version} if task.version else {})}
+    kept = record_metadata(task.metadata, f"task {task.title}", _where(task))
+    return {**kept, **({"version": task.version} if task.version else {})}
 
 
 def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Overrides) -> Experiment:

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -13,9 +13,9 @@ from labrunner.experiment import model
 from labrunner.experiment.problems import found
 from labrunner.experiment.substitution import escape
 from labrunner.solve import kinds
-from labrunner.solve.description import is_plain
 from labrunner.solve.messages import from_plain, to_plain
 from labrunner.solve.place import resolve_path
+from labrunner.solve.plain import NotPlain, as_plain
 from labrunner.solve.sample import Sample, input_text
 
 _OF_ROW: Final = frozenset({"image", "workdir"})
@@ -52,6 +52,16 @@ def read_sample(task: model.Task) -> Sample:
     )
 
 
+def record_metadata(given: Mapping[str, Any] | None, whose: str, where: str) -> dict[str, Any]:
+    """Metadata as a run records it: JSON that is equal to what was given."""
+    try:
+        plain: dict[str, Any] = as_plain(dict(given or {}))
+    except NotPlain as error:
+        told = f"metadata of {whose} must be JSON, since it is recorded; {error}"
+        raise InputError(where, told) from error
+    return plain
+
+
 def setup_section(script: str) -> dict[str, Any]:
     """A setup script, or the file that holds one, as a setup's command."""
     text = _read_script(script)
@@ -74,13 +84,11 @@ def _check(sample: Sample, id: str, where: str) -> None:
 
 
 def _row(sample: Sample, id: str, where: str) -> dict[str, Any]:
-    if not is_plain(sample.metadata or {}):
-        raise InputError(where, f"metadata of sample {id} must be JSON: it is recorded")
     row: dict[str, Any] = {
         "id": id,
         "input": _input(sample, id, where),
         "target": sample.target,
-        "metadata": sample.metadata or {},
+        "metadata": record_metadata(sample.metadata, f"sample {id}", where),
     }
     if sample.files:
         row["files"] = {path: _content(path, value, where) for path, value in sample.files.items()}

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, overload
 
 from labrunner.solve.description import bind_arguments, describe
+from labrunner.solve.plain import as_number
 
 CORRECT: Final = "C"
 INCORRECT: Final = "I"
@@ -40,8 +41,9 @@ class Score:
 
 def value_to_float(value: Value) -> float:
     """A score's value as a number: letters, words and truths included. Raises ValueError for others."""
-    if isinstance(value, bool | int | float):
-        return float(value)
+    number = as_number(value)
+    if number is not None:
+        return float(number)
     if isinstance(value, str):
         if value in _LETTERS:
             return _LETTERS[value]

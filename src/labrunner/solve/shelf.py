@@ -1,10 +1,11 @@
-"""Where transcripts become files of their attempts, durably.
+"""Where transcripts, and scores too long for rows, become files of their attempts, durably.
 
-Rule: once `store` has returned, the file and the folders on the way to it are on stable storage. Many are
+Rule: once `store` has returned, the files and the folders on the way to them are on stable storage. Many are
 stored at once, each in a thread of its own: syncs that wait together are carried out together.
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,8 @@ from labrunner.trial.preparation import set_aside
 _HOW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def store(folder: Path, data: bytes, *, is_new: bool) -> FileRef:
-    """Store an attempt's transcript in its folder.
+def store(folder: Path, texts: Mapping[str, bytes], *, is_new: bool) -> list[FileRef]:
+    """Store what an attempt leaves in its folder, by name.
 
     `is_new`: nobody has made the folder yet; one that a cut-off try left is set aside.
     """
@@ -30,17 +31,25 @@ def store(folder: Path, data: bytes, *, is_new: bool) -> FileRef:
     with SandboxFailed.during("transcript", f"storing the transcript in {place}"):
         if is_new:
             _make(folder, place, trial)
-        fd = os.open(f"{place}/{TRANSCRIPT}", _HOW, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        for name, data in texts.items():
+            _write(f"{place}/{name}", data)
         for each in (place, trial, os.path.dirname(trial)):  # noqa: PTH120 - see above
             sync_folder(each)
-    return FileRef(path=TRANSCRIPT, digest=canonical.digest_bytes(data), size=len(data))
+    return [
+        FileRef(path=name, digest=canonical.digest_bytes(data), size=len(data))
+        for name, data in texts.items()
+    ]
+
+
+def _write(path: str, data: bytes) -> None:
+    fd = os.open(path, _HOW, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def leave(folder: Path, data: bytes) -> None:

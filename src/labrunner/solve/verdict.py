@@ -10,14 +10,17 @@ from labrunner.records import canonical
 from labrunner.records.cause import Cause
 from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, Prediction
 from labrunner.solve.description import describe, is_plain
+from labrunner.solve.plain import as_number
 from labrunner.solve.score import Score, value_to_float
 from labrunner.solve.transcript import shorten
+from labrunner.store.fullscores import FULL_SCORES
 from labrunner.trial.judgement import MAX_JUDGEMENT_BYTES, Judgement
 
 PASS_AT: Final = 1.0
 _MOST_TEXT: Final = 4096
 _LEAST_TEXT: Final = 128
 _MOST_PREDICTION: Final = 24 * 1024
+_TOO_LONG: Final = f"too long for a row; it is whole in the attempt's {FULL_SCORES}"
 
 
 class ScoringFailed(AttemptFailed):
@@ -68,6 +71,41 @@ def mask_score(score: Score, mask: Callable[[str], str]) -> Score:
     return Score(value, answer, explanation, score.metadata)
 
 
+def settle_score(name: str, score: Score) -> Score:
+    """A score of plain values, whatever library its numbers are from. Raises ScoringFailed."""
+    value = score.value
+    if isinstance(value, Mapping):
+        value = {str(key): _settled(each) for key, each in value.items()}
+    elif callable(listing := getattr(value, "tolist", None)) and as_number(value) is None:
+        value = listing()
+    elif isinstance(value, list | tuple):
+        value = [_settled(each) for each in value]
+    else:
+        value = _settled(value)
+    return Score(
+        value,
+        _settled_text(name, "answer", score.answer),
+        _settled_text(name, "explanation", score.explanation),
+        describe(score.metadata) if score.metadata else None,
+    )
+
+
+def _settled(value: Any) -> Any:  # noqa: ANN401 - a scorer's own
+    number = as_number(value)
+    return number if number is not None else str.__str__(value) if isinstance(value, str) else value
+
+
+def _settled_text(name: str, field: str, given: object) -> str | None:
+    """A text of a score: numbers are written out, anything else is refused."""
+    if given is None or isinstance(given, str):
+        return None if given is None else str.__str__(given)
+    number = as_number(given)
+    if number is None:
+        told = f"scorer {name} gave a {type(given).__name__} as its {field}, expected text"
+        raise ScoringFailed(f"{field}_not_text", told)
+    return str(number)
+
+
 def blame(error: BaseException, doing: str, traceback: str) -> Failed:
     """Who is to blame for what a task's code raised: whoever failed below it, else the code itself."""
     for each in _chain(error):
@@ -115,7 +153,7 @@ def _metrics(scores: Mapping[str, Score]) -> dict[str, float | int | str | bool 
         metrics[name] = _number(name, score)
         if isinstance(score.value, Mapping):
             for key, value in score.value.items():
-                metrics[f"{name}.{key}"] = _finite(name, value)
+                metrics[f"{name}.{key}"] = _finite(f"{name}, {key}", value)
     return metrics
 
 
@@ -123,9 +161,9 @@ def _number(name: str, score: Score) -> float:
     """A score as one number: of several values, their mean."""
     value = score.value
     if isinstance(value, Mapping):
-        numbers = [_finite(name, each) for each in value.values()]
+        numbers = [_finite(f"{name}, {key}", each) for key, each in value.items()]
     elif isinstance(value, list | tuple):
-        numbers = [_finite(name, each) for each in value]
+        numbers = [_finite(f"{name}, value {at}", each) for at, each in enumerate(value)]
     else:
         return _finite(name, value)
     if not numbers:
@@ -143,8 +181,14 @@ def _finite(name: str, value: Any) -> float:  # noqa: ANN401 - a scorer's own
     return number
 
 
+def write_in_full(scores: Mapping[str, Score]) -> bytes | None:
+    """Scores whose texts a row has no room for, whole; None where the row holds all of it."""
+    whole = {name: _plain(score, None) for name, score in scores.items()}
+    return canonical.encode(whole) if whole != _recorded(scores) else None
+
+
 def _recorded(scores: Mapping[str, Score]) -> dict[str, Any]:
-    """Scores as a row holds them: texts shortened until they fit; the transcript has all of it."""
+    """Scores as a row holds them: texts shortened until they fit."""
     most = _MOST_TEXT
     while True:
         plain = {name: _plain(score, most) for name, score in scores.items()}
@@ -153,16 +197,22 @@ def _recorded(scores: Mapping[str, Score]) -> dict[str, Any]:
         most //= 4
 
 
-def _plain(score: Score, most: int) -> dict[str, Any]:
+def _plain(score: Score, most: int | None) -> dict[str, Any]:
+    """A score as JSON, with at most so many characters of each text; None: all of them."""
     plain: dict[str, Any] = {"value": describe(score.value)}
     if score.answer is not None:
-        plain["answer"] = _clean(shorten(score.answer, most))
+        plain["answer"] = _shortened(score.answer, most)
     if score.explanation is not None and score.explanation != score.answer:
-        plain["explanation"] = _clean(shorten(score.explanation, most))
+        plain["explanation"] = _shortened(score.explanation, most)
     if score.metadata:
         metadata = score.metadata if is_plain(score.metadata) else describe(score.metadata)
-        plain["metadata"] = metadata if len(canonical.encode(metadata)) < most else "too long for a row"
+        fits = most is None or len(canonical.encode(metadata)) < most
+        plain["metadata"] = metadata if fits else _TOO_LONG
     return plain
+
+
+def _shortened(text: str, most: int | None) -> str:
+    return _clean(text if most is None else shorten(text, most))
 
 
 def _prediction(completion: str | None) -> Prediction | None:
