@@ -13,6 +13,7 @@ from tests.sandbox.test_contract import (  # noqa: F401 - collected from here
     test_daemons_are_gone_at_the_barrier,
     test_exit_137_alone_is_not_memory_running_out,
     test_exit_status_is_the_commands_own,
+    test_files_without_content_are_limited_too,
     test_grader_files_are_not_there_before_the_barrier,
     test_home_and_tmpdir_are_private_empty_and_fresh_in_every_phase,
     test_memory_running_out_is_told_by_the_kernel,

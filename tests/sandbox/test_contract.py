@@ -215,6 +215,12 @@ async def test_over_the_disk_limit_the_phase_is_ended(place: Place) -> None:
     assert (end.over_disk, end.exit_status, end.timed_out) == (True, None, False)
 
 
+async def test_files_without_content_are_limited_too(place: Place) -> None:
+    many = "i=0; while [ $i -lt 10100 ]; do : > f$i; i=$((i+1)); done"
+    end = await place.run(sh(many), disk_mb=20)
+    assert (end.over_disk, end.timed_out) == (True, False)
+
+
 async def test_a_short_agent_over_its_disk_limit_is_told_too(place: Place) -> None:
     end = await place.run(sh("for i in 1 2 3 4 5; do head -c 5000000 /dev/zero > f$i; done"), disk_mb=20)
     assert end.over_disk

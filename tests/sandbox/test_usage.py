@@ -70,6 +70,9 @@ def test_a_keeper_leaves_a_large_tree_to_the_runner(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("labrunner.sandbox.keeper.MOST_ENTRIES", 3)
     for number in range(3):
         fill(tmp_path / str(number), MIB)
-    assert 3 * MIB <= (count_disk([str(tmp_path)]) or 0) < 4 * MIB
+    found = count_disk([str(tmp_path)])
+    assert found is not None
+    assert 3 * MIB <= found[0] < 4 * MIB
+    assert found[1] == 3
     fill(tmp_path / "one more", MIB)
     assert count_disk([str(tmp_path)]) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from labrunner.executor.door import Executor
 from labrunner.experiment.model import Experiment
 from labrunner.sandbox.door import Check
+from labrunner.sandbox.room import look_at
 from labrunner.store.filesystem import filesystem_problem
 from labrunner.trial.masking import SHORTEST
 
@@ -75,4 +76,6 @@ def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
     told = f"{free_gb:.1f} GB free"
     if free_gb < wanted_gb:
         told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
-    yield Check(name="disk", passed=free_gb >= wanted_gb, message=told)
+    elif seen := look_at(place):
+        told = f"the disk is as good as full ({seen}): make room, or choose another --log-dir"
+    yield Check(name="disk", passed=free_gb >= wanted_gb and not look_at(place), message=told)

@@ -130,7 +130,8 @@ class SandboxPart(Part):
     pids: Count | None = None
     """Processes and threads for one attempt; null is 512."""
     disk_mb: Count | None = None
-    """Disk for one attempt: over it the agent is ended, and what it left is graded; null is 10240."""
+    """Disk for one attempt, with 64 files for each MiB and at least 10,000: over either the agent is ended,
+    and what it left is graded; null is 10240."""
     read_only: bool = False
     """Whether the image's own files are read-only."""
     tmpfs: Tmpfs = {}

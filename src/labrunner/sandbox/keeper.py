@@ -31,7 +31,7 @@ from labrunner.sandbox.kernel import (
     set_process_option,
     take_fresh_keyring,
 )
-from labrunner.sandbox.usage import TooMany, measure
+from labrunner.sandbox.usage import TooMany, count
 
 END_WITHIN_S = 5.0
 MAX_FDS = 64
@@ -39,10 +39,10 @@ MOST_ENTRIES = 10_000
 CAN_PEEK = hasattr(os, "waitid")
 
 
-def count_disk(folders: list[str]) -> int | None:
-    """What these folders hold now; None when there is too much to look at."""
+def count_disk(folders: list[str]) -> tuple[int, int] | None:
+    """What these folders hold now, bytes and files; None when there is too much to look at."""
     try:
-        return measure(folders, MOST_ENTRIES)
+        return count(folders, MOST_ENTRIES)
     except TooMany:
         return None
 
@@ -118,7 +118,7 @@ class Keeper:
             "barrier_s": time.monotonic() - ended,
             "cpu_s": self.cpu_s,
             "max_rss_mb": self.max_rss / (1024 if LINUX else 1024 * 1024),
-            "disk_bytes": count_disk(request["measured"]),
+            "disk": count_disk(request["measured"]),
         }
         self.control.sendall(json.dumps(report).encode())
         return left == 0

@@ -63,8 +63,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     barrier_s: float
     cpu_s: float
     max_rss_mb: float
-    disk_bytes: int | None
-    """What `measured` held at the end; None when there was too much to count in passing."""
+    disk: tuple[int, int] | None
+    """How many bytes and files `measured` held at the end; None when there was too much to count."""
 
 
 _decode_report = msgspec.json.Decoder(Report).decode

@@ -15,7 +15,31 @@ from labrunner.sandbox.door import Check
 MIB = 1024 * 1024
 FSIZE_SLACK_MIB = 1
 """So that one file alone can grow over the disk limit, and the guard sees it."""
+FILES_PER_MIB = 64
+"""How many files go with each MiB of disk: one for 16 KiB, as disks are usually made for."""
+LEAST_FILES = 10_000
 CONTROLLER_OF: Mapping[str, Controller] = {"memory_mb": "memory", "pids": "pids", "cpus": "cpu"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """How much of the disk an attempt may hold."""
+
+    bytes: int
+    files: int
+
+    @classmethod
+    def of(cls, plan: SandboxPlan) -> "Share":
+        """The share that `disk_mb` gives."""
+        return cls(bytes=plan.disk_mb * MIB, files=max(LEAST_FILES, plan.disk_mb * FILES_PER_MIB))
+
+    def plus(self, used: tuple[int, int]) -> "Share":
+        """The same on top of what is there."""
+        return Share(bytes=self.bytes + used[0], files=self.files + used[1])
+
+    def holds(self, used: tuple[int, int]) -> bool:
+        """Whether so many bytes and files are within it."""
+        return used[0] <= self.bytes and used[1] <= self.files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +48,7 @@ class Enforcement:
 
     group: GroupLimits | None
     rlimits: Mapping[str, int]
-    disk_bytes: int
+    disk: Share
     limits: Mapping[str, float | int | str | bool | None]
     """As enforced, by name; None where one is not."""
 
@@ -42,7 +66,7 @@ def enforce(
     return Enforcement(
         group=_group_limits(plan, grouped, overhead) if grouped else None,
         rlimits=rlimits,
-        disk_bytes=plan.disk_mb * MIB,
+        disk=Share.of(plan),
         limits={
             "cpus": plan.cpus if "cpus" in grouped else None,
             "memory_mb": plan.memory_mb if "memory_mb" in grouped else None,

@@ -113,7 +113,7 @@ class PhaseRunner:
         watch = Watch(tree=await self._launch(phase, command, measured=watched))
         guard = DiskGuard(
             folders=watched,
-            limit=self.enforcement.disk_bytes,
+            share=self.enforcement.disk,
             # A grader judges what an agent left, over its limit or not.
             beyond_first_walk=phase.name == "grader",
             on_over=lambda: watch.end("disk"),
@@ -130,7 +130,8 @@ class PhaseRunner:
             raise SandboxFailed(
                 "barrier_failed", f"{report.left} processes of the {phase.name} can't be ended"
             )
-        over_disk = guard.over if phase.name != "agent" else await guard.check(report.disk_bytes)
+        over_disk = guard.over if phase.name != "agent" else await guard.check(report.disk)
+        guard.refuse_full()
         end = judge(report, watch.why, oom_killed=oom_kills > 0, over_disk=over_disk)
         return Finished(end=end, report=report)
 

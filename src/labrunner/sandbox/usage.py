@@ -1,5 +1,6 @@
-"""What files take on disk: everything below some folders, each hard link once, links never followed.
+"""What files take on disk, and how many they are: everything below some folders, each hard link once.
 
+Links are never followed.
 Standard library only, and little of it: keepers measure too, see `labrunner.sandbox.warden`. A tree deeper
 than `MAX_DEPTH` counts as more than anybody may have: nobody honest builds one, and it could hide anything.
 """
@@ -24,6 +25,7 @@ class Walk:
         self._most_entries = most_entries
         self._linked: set[tuple[int, int]] = set()
         self._entries = 0
+        self.files = 0
 
     def below(self, folder: int, depth: int) -> int:
         """Count below an open folder, and close it. What vanishes while we look counts nothing."""
@@ -45,6 +47,7 @@ class Walk:
             raise TooMany
         try:
             found = entry.stat(follow_symlinks=False)
+            self.files += 1
             if entry.is_dir(follow_symlinks=False):
                 if depth >= MAX_DEPTH:
                     return TOO_DEEP
@@ -55,13 +58,14 @@ class Walk:
             return 0
         if found.st_nlink > 1:
             if (found.st_dev, found.st_ino) in self._linked:
+                self.files -= 1
                 return 0
             self._linked.add((found.st_dev, found.st_ino))
         return found.st_blocks * 512
 
 
-def measure(folders: "Iterable[str | os.PathLike[str]]", most_entries: int | None = None) -> int:
-    """Count the bytes that everything below these folders takes on disk. Raises TooMany."""
+def count(folders: "Iterable[str | os.PathLike[str]]", most_entries: int | None = None) -> tuple[int, int]:
+    """Count the bytes that everything below these folders takes on disk, and the files. Raises TooMany."""
     walk = Walk(most_entries)
     total = 0
     for folder in folders:
@@ -70,4 +74,9 @@ def measure(folders: "Iterable[str | os.PathLike[str]]", most_entries: int | Non
         except OSError:
             continue
         total += walk.below(fd, 1)
-    return total
+    return total, walk.files
+
+
+def measure(folders: "Iterable[str | os.PathLike[str]]", most_entries: int | None = None) -> int:
+    """Count the bytes alone. Raises TooMany."""
+    return count(folders, most_entries)[0]

@@ -13,6 +13,7 @@ from typing import TypeVar
 from labrunner.errors import AttemptFailed, StoreError
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
+from labrunner.sandbox.room import DISK_FULL
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.agentresult import is_agent_result, read_word
 from labrunner.trial.artifacts import copy_out
@@ -23,6 +24,7 @@ from labrunner.trial.grading import Grading
 from labrunner.trial.handedin import Refusal, read_masked
 from labrunner.trial.ledger import Ledger
 from labrunner.trial.masking import Masker, make_masker
+from labrunner.trial.removal import remove_if_possible
 from labrunner.trial.traces import is_untouched
 
 T = TypeVar("T")
@@ -142,6 +144,9 @@ class _Attempt:
         return is_untouched(self._scene.folders)
 
     async def _complete(self, end: AttemptEnd) -> Completion:
+        if isinstance(end, Failed) and end.reason == DISK_FULL:
+            # It may be what fills the disk, and keeping it would keep every other attempt from its work.
+            await asyncio.to_thread(remove_if_possible, self._scene.folders.workspace)
         masker, keeps = self._ledger.masker, self._keeps_workspace(end)
         try:
             kept = await self._timed("collect", collect, self._scene.folders, masker, keeps)

@@ -1,7 +1,6 @@
 """The agent's part of an attempt in a container: setup, agent, and the barrier, proven from outside."""
 
 import asyncio
-import shutil
 import time
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,14 +16,12 @@ from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
 from labrunner.sandbox.docker.testimony import check_note
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
-from labrunner.sandbox.limits import MIB
+from labrunner.sandbox.room import DISK_FULL, look_at
 
 PROOF_S: Final = 5.0
 """How long killed processes may take to be gone."""
 PROOF_PAUSE_S: Final = 0.02
 LACKING, LEFT_ALONE, CANNOT_TELL = 85, 86, 88
-ALMOST_NOTHING: Final = 16 * MIB
-"""A disk with less room than this is full."""
 OOM_STATUS: Final = 137
 SHOWN: Final = 20
 """How many changed paths are named."""
@@ -106,7 +103,7 @@ class AgentPart:
         if state.oom_killed:
             return _ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True))
         if state.exit_code == CANNOT_TELL and _is_full(stage):
-            raise SandboxFailed("disk_full", f"{told}; the disk of {stage.spec.folders.root} is full")
+            raise SandboxFailed(DISK_FULL, f"{told}; the disk of {stage.spec.folders.root} is full")
         if stage.container.engine_was_away:
             raise SandboxFailed("engine_restarted", f"{told}; the engine was away meanwhile")
         done = await stage.engine.events(stage.container.id, state.started_at, time.time())
@@ -200,4 +197,4 @@ def _with_memory(run: AgentRun, state: ContainerState) -> AgentRun:
 
 
 def _is_full(stage: Stage) -> bool:
-    return shutil.disk_usage(stage.spec.folders.root).free < ALMOST_NOTHING
+    return bool(look_at(stage.spec.folders.root))

@@ -245,6 +245,7 @@ class DockerMaker:
             make=make,
             expiry_s=expiry_s,
             is_networked=networked,
+            disks=(Path(facts.root_dir),) if facts.root_dir else (),
         )
 
     def _sandbox(

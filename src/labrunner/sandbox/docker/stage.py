@@ -28,10 +28,10 @@ from labrunner.sandbox.docker.layerwatch import watch_layer
 from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
-from labrunner.sandbox.limits import MIB
+from labrunner.sandbox.limits import Share
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.settling import settle
-from labrunner.sandbox.usage import measure
+from labrunner.sandbox.usage import count
 
 GRACE_S: Final = 5.0
 """The watchdog inside has this much longer than its limit before we act from outside."""
@@ -74,6 +74,8 @@ class Stage:
     is_online: bool = False
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
+    disks: tuple[Path, ...] = ()
+    """Where the engine keeps what containers write, if that is on this machine."""
     layer: Path | None = None
     """Where the container writes outside its folders, as the engine's host sees it."""
     volumes: tuple[Path, ...] = ()
@@ -198,7 +200,8 @@ class Stage:
         limit = asyncio.timeout(limit_s)
         guard = DiskGuard(
             folders=self.guarded,
-            limit=self.spec.plan.disk_mb * MIB,
+            share=Share.of(self.spec.plan),
+            disks=self.disks,
             beyond_first_walk=name == "grader",
             on_over=lambda: limit.reschedule(asyncio.get_running_loop().time()),
         )
@@ -206,28 +209,36 @@ class Stage:
         watch = asyncio.ensure_future(self._watch_layer(guard))
         try:
             async with limit:
-                return await work
+                found: T | Overrun = await work
         except TimeoutError:
-            return Overrun(of_disk=guard.over)
+            found = Overrun(of_disk=guard.over)
         finally:
             guard.stop()
             watch.cancel()
             await asyncio.wait([watch])
+        if guard.room.seen and name == "agent" and not guard.over and await self.is_over_disk():
+            return Overrun(of_disk=True)
+        guard.refuse_full()
+        return found
 
     async def _watch_layer(self, guard: DiskGuard) -> None:
         """Let the guard know by the engine's word what it can't see for itself."""
         if self._can_be_measured:
             return
         await watch_layer(
-            self.engine, self.container.id, guard.limit, guard.tell_over, beyond_first=guard.beyond_first_walk
+            self.engine,
+            self.container.id,
+            guard.share.bytes,
+            guard.tell_over,
+            beyond_first=guard.beyond_first_walk,
         )
 
     async def is_over_disk(self) -> bool:
         """Whether the attempt holds too much now: an answer that does not depend on a guard's round."""
-        used = await asyncio.to_thread(measure, self.guarded)
+        used, files = await asyncio.to_thread(count, self.guarded)
         if not self._can_be_measured:
             used += await self.engine.layer_size(self.container.id)
-        return used > self.spec.plan.disk_mb * MIB
+        return not Share.of(self.spec.plan).holds((used, files))
 
     @property
     def guarded(self) -> tuple[Path, ...]:
