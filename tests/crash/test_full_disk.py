@@ -31,7 +31,8 @@ elif task != "t1" and not (words / f"begun-{task}").exists():
     (words / f"begun-{task}").touch()
     wait_for("filled")
 try:
-    pathlib.Path("scratch.bin").write_bytes(bytes(1_500_000))
+    with open("scratch.bin", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 2_500_000)  # all or nothing: the run itself needs room, too
     for number in range(200):
         pathlib.Path(f"f{number}").touch()
     prompt = pathlib.Path(os.environ["AGENTLAB_PROMPT_PATH"]).read_text()
@@ -39,7 +40,7 @@ try:
 finally:
     (words / f"done-{task}").touch()
 """
-BYTES = 'pathlib.Path("big").write_bytes(bytes(space.f_bavail * space.f_frsize - 1_000_000))'
+BYTES = 'pathlib.Path("big").write_bytes(bytes(space.f_bavail * space.f_frsize - 2_000_000))'
 FILES = '[pathlib.Path(f"x{n}").touch() for n in range(space.f_favail - 100)]'
 GRADER = """
 import json, os, pathlib
