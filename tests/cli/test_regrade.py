@@ -57,7 +57,7 @@ def test_nothing_kept_is_told(tmp_path: Path) -> None:
     assert "no workspace was kept" in refused.err
 
 
-def test_no_other_run_takes_a_regradings_verdicts_over(tmp_path: Path) -> None:
+def test_no_other_run_takes_over_what_was_judged_several_times(tmp_path: Path) -> None:
     write_experiment(tmp_path, extra="replications: 2\n")
     lab("run", "--run-id", "x", "--keep-workspace", "always", "--task-id", "t0", cwd=tmp_path)
     lab("regrade", "x", "--times", "2", "--run-id", "y", cwd=tmp_path)
@@ -68,7 +68,7 @@ def test_no_other_run_takes_a_regradings_verdicts_over(tmp_path: Path) -> None:
 
     assert "0 trials taken over, 2 to run" in reusing.err
     assert retried.code == 2
-    assert f"lab regrade {tmp_path / '.lab/runs/x'}" in retried.err
+    assert f"lab retry {tmp_path / '.lab/runs/x'}" in retried.err
 
 
 def test_a_set_is_not_done_because_a_regrading_of_it_is(tmp_path: Path) -> None:

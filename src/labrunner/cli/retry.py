@@ -52,7 +52,8 @@ def tell_plan(planned: Retry) -> None:
         f"nothing is taken from {reuse.sources[number].paths.root.name}: {problem}"
         for number, problem in reuse.unusable.items()
     ]
-    lines += [f"{format_count(reuse.reused, 'trial')} taken over, {reuse.owed:,} to run"]
+    again = f", {len(reuse.again):,} to grade again" if reuse.again else ""
+    lines += [f"{format_count(reuse.reused, 'trial')} taken over{again}, {reuse.owed:,} to run"]
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")

@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from labrunner.engine.lookup import read_experiment
-from labrunner.engine.rereading import Reread, reread_file
-from labrunner.engine.retrying import refuse_regrade
+from labrunner.engine.rereading import Reread, reread_file, resolve_again
+from labrunner.engine.retrying import judging, refuse_regrade
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
@@ -102,6 +102,8 @@ async def continue_run(
     reuse = plan_reuse(experiment, open_sources(find_sources(record, paths))) if record.retry_of else None
     plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
+    if reuse is not None:
+        executor = judging(reuse, executor, paths)
 
     def begin(session: Session) -> None:
         refuse_replaced(record, paths)
@@ -125,7 +127,7 @@ def refuse_changed(
     if experiment.source and not source.is_file():
         raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
     try:
-        now = reread(record, msgspec.convert(record.overrides, Overrides))
+        now = resolve_again(record, msgspec.convert(record.overrides, Overrides), reread)
     except (InputError, InputErrors) as error:
         raise InputError(
             str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"

@@ -18,6 +18,7 @@ import msgspec
 
 from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import link_tree, rewrite
+from labrunner.engine.history import encode_earlier
 from labrunner.engine.lookup import read_experiment
 from labrunner.engine.postmortem import find_last_sign
 from labrunner.engine.session import make_summary
@@ -32,6 +33,7 @@ from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress,
 from labrunner.store.create import create_run
 from labrunner.store.draft import draft_beside, put_in_place
 from labrunner.store.durable import storing, sync_folder, write_new
+from labrunner.store.earlier import read_earlier_rows
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, list_runs
 from labrunner.store.lock import acquire
@@ -111,8 +113,9 @@ class _Report:
         self._damaged = 0
 
     async def write(self, runs_dir: Path) -> Recovered:
+        earlier = encode_earlier(read_earlier_rows(self._source, self._record))
         with self._source.tasks.open("rb") as tasks, self._source.schedule.open("rb") as schedule:
-            paths = create_run(runs_dir, self._record, tasks, schedule)
+            paths = create_run(runs_dir, self._record, tasks, schedule, earlier)
         self._carry_marks(paths)
         async with open_writer(paths) as writer:
             rows = self._all_rows()

@@ -6,17 +6,20 @@ with its reason, never a zero. An agent that ended its own sandbox has failed wh
 With `times` above one each trial is graded that often, as replications, to see whose verdicts differ.
 """
 
-import asyncio
-import shutil
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from labrunner.engine.history import digest_earlier, encode_earlier, gather_history
+from labrunner.engine.keptwork import KeptWork, KeptWorkExecutor
 from labrunner.engine.lookup import read_experiment
-from labrunner.engine.resumption import stand_at_barrier
+from labrunner.engine.regradable import find_work, is_kept, was_spoilt
+from labrunner.engine.retrying import lineage
+from labrunner.engine.reuse import ReusePlan, SlotFinder, open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
     make_executor,
@@ -28,29 +31,22 @@ from labrunner.engine.run import (
 )
 from labrunner.engine.session import RunEnd, Watch
 from labrunner.errors import InputError, RunLocked
-from labrunner.executor.door import Executor, Leavings
 from labrunner.experiment import codec
-from labrunner.experiment.digests import digest_experiment, digest_task
-from labrunner.experiment.folders import digest_folder
-from labrunner.experiment.model import Budget, Experiment, Folder, Task
+from labrunner.experiment.digests import digest_experiment
+from labrunner.experiment.model import Budget, Experiment
+from labrunner.experiment.regrader import bring_grader
 from labrunner.experiment.schedule import Schedule
-from labrunner.records.canonical import stamp
 from labrunner.records.cause import Cause
-from labrunner.records.completion import AttemptEnd, AttemptTiming, BarrierNote, Completion, Failed, PhaseFact
+from labrunner.records.completion import Failed
 from labrunner.records.ids import make_run_id, make_trial_id
 from labrunner.records.rows import TrialRow
-from labrunner.sandbox.door import Check, Survivor
 from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_trials, read_state
-from labrunner.trial.assignment import Assignment, Notes
-from labrunner.trial.classification import fail_ungraded
-from labrunner.trial.ledger import complete
+from labrunner.store.record import read_run
 from labrunner.trial.phases import merged_plan
-from labrunner.trial.preparation import set_aside
 
-COPIED = ("in", "workspace", "out", "state")
 NOT_KEPT = Failed(
     cause=Cause.SETUP,
     reason="workspace_not_kept",
@@ -100,43 +96,31 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
-    kept = {row.ids.trial_id: row for row in iter_trials(paths) if _is_kept(paths, row)}
-    if not kept:
+    works = _find_kept(paths, experiment, regrading.times)
+    not_kept = sum(work is NOT_KEPT for work in works.values())
+    if not_kept == len(works):
         raise InputError(
             str(paths.root),
             "no workspace was kept, so there is nothing to grade; run it with keep: {workspace: always}",
         )
-    new = _create(paths, experiment, options)
+    new = _create(paths, experiment, regrading, options)
     plan = make_plan(experiment, new, options, run_id=new.root.name)
     inner = make_executor(experiment, options, new.root.name, new.trial_folders)
-    executor = RegradeExecutor(inner, _Source(paths, old, kept, regrading.times), new)
+    executor = KeptWorkExecutor(inner, works.get, new)
     end = await sit_down(plan, new, executor, watch)
-    return RegradeEnd(end=end, not_kept=executor.not_kept, unstable=_unstable(new, regrading.times))
+    return RegradeEnd(end=end, not_kept=not_kept, unstable=_unstable(new, regrading.times))
 
 
 def rework(old: Experiment, regrading: Regrading) -> Experiment:
     """The experiment that a regrading carries out: another grader, more replications, no limits."""
-    folder = None
-    if regrading.grader_dir is not None:
-        if not regrading.grader_dir.is_dir():
-            raise InputError(str(regrading.grader_dir), "is not a folder; --grader takes a grader's folder")
-        place = regrading.grader_dir.resolve()
-        folder = Folder(path=str(place), digest=digest_folder(place))
-    tasks = tuple(_with_grader(task, folder) for task in old.tasks) if folder else old.tasks
     new = replace(
-        old,
-        tasks=tasks,
+        bring_grader(old, str(regrading.grader_dir) if regrading.grader_dir is not None else None),
         replications=old.replications * regrading.times,
         policy=replace(
             old.policy, fail_on_error=False, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)
         ),
     )
     return replace(new, digest=digest_experiment(new))
-
-
-def _with_grader(task: Task, folder: Folder) -> Task:
-    new = replace(task, grader=replace(task.grader, dir=folder))
-    return replace(new, digest=digest_task(new))
 
 
 def _refuse_workdirs(experiment: Experiment) -> None:
@@ -152,19 +136,50 @@ def _refuse_workdirs(experiment: Experiment) -> None:
                 )
 
 
-def _is_kept(paths: RunPaths, row: TrialRow) -> bool:
-    return bool(row.attempts) and (paths.attempt(row.ids.trial_id, row.attempt) / "workspace").is_dir()
-
-
-def _create(source: RunPaths, experiment: Experiment, options: RunOptions) -> RunPaths:
+def _create(source: RunPaths, experiment: Experiment, regrading: Regrading, options: RunOptions) -> RunPaths:
+    """Make the run: of the source's lineage, with what happened before."""
     if options.run_id is None:
         options = replace(options, run_id=make_run_id(f"{experiment.name}-regrade", datetime.now(UTC)))
+    old = read_run(source)
+    earlier = _tell_earlier(source, experiment, regrading, options.run_id or "")
+    made = make_record(experiment, options)
     record = msgspec.structs.replace(
-        make_record(experiment, options), recovered_from=str(source.root.resolve()), is_regrade=True
+        made,
+        lineage_id=old.lineage_id,
+        recovered_from=str(source.root.resolve()),
+        is_regrade=True,
+        graded_times=regrading.times,
+        overrides=old.overrides | _brought(regrading),
+        digests=msgspec.structs.replace(made.digests, earlier=digest_earlier(earlier)),
     )
-    return create_run(
-        options.runs_dir, record, codec.task_lines(experiment), Schedule.of(experiment).lines(experiment)
-    )
+    tasks, schedule = codec.task_lines(experiment), Schedule.of(experiment).lines(experiment)
+    return create_run(options.runs_dir, record, tasks, schedule, earlier)
+
+
+def _brought(regrading: Regrading) -> dict[str, str]:
+    return {} if regrading.grader_dir is None else {"grader_dir": str(regrading.grader_dir.resolve())}
+
+
+def _tell_earlier(source: RunPaths, experiment: Experiment, regrading: Regrading, run_id: str) -> list[bytes]:
+    """What happened to the work that is judged; nothing where each trial is judged several times."""
+    if regrading.times > 1:
+        return []
+    chain = lineage(source, read_run(source).lineage_id)
+    return encode_earlier(gather_history(experiment, plan_regrading(experiment, chain, source), run_id))
+
+
+def plan_regrading(experiment: Experiment, chain: Sequence[RunPaths], source: RunPaths) -> ReusePlan:
+    """What a regrading takes of a lineage: no result, only one run's work."""
+    plan, finder = plan_reuse(experiment, open_sources(chain)), SlotFinder(experiment)
+    number = next(n for n, run in enumerate(chain) if run.root.samefile(source.root))
+    plan.again = {
+        idx: work
+        for row in iter_trials(source)
+        if (idx := finder.find(row)) is not None and (work := find_work(source, number, row)) is not None
+    }
+    for idx in range(len(plan.taken)):
+        plan.taken[idx] = 0
+    return plan
 
 
 def _unstable(paths: RunPaths, times: int) -> tuple[str, ...]:
@@ -177,98 +192,33 @@ def _unstable(paths: RunPaths, times: int) -> tuple[str, ...]:
     return tuple(sorted(trial for trial, seen in verdicts.items() if len(seen) > 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where kept workspaces lie."""
-
-    paths: RunPaths
-    experiment: Experiment
-    kept: dict[str, TrialRow]
-    times: int
-
-    def find(self, assignment: Assignment) -> TrialRow | None:
-        """The trial whose workspace an assignment grades."""
-        slot = assignment.slot
-        variant = self.experiment.variants[slot.variant_idx].id
-        task = self.experiment.tasks[slot.task_idx].id
-        return self.kept.get(make_trial_id(variant, task, slot.repl_idx // self.times))
+def _find_kept(paths: RunPaths, experiment: Experiment, times: int) -> dict[str, KeptWork | Failed]:
+    """What each trial of the regrading judges, by its id, or why it can't."""
+    works = {row.ids.trial_id: _look_at(paths, row) for row in iter_trials(paths)}
+    found: dict[str, KeptWork | Failed] = {}
+    for task in experiment.tasks:
+        for variant in experiment.variants:
+            for repl_idx in range(experiment.replications):
+                original = make_trial_id(variant.id, task.id, repl_idx // times)
+                trial_id = make_trial_id(variant.id, task.id, repl_idx)
+                found[trial_id] = works.get(original, NOT_KEPT)
+    return found
 
 
-class RegradeExecutor:
-    """Hands each attempt a copy of what an agent left, and lets only its grader run."""
-
-    def __init__(self, inner: Executor, source: _Source, paths: RunPaths) -> None:
-        """Stand in front of the executor that runs graders."""
-        self._inner = inner
-        self._source = source
-        self._paths = paths
-        self.not_kept = 0
-
-    async def preflight(self) -> tuple[Check, ...]:
-        """What the graders need."""
-        return await self._inner.preflight()
-
-    def outlives_runner(self, assignment: Assignment) -> bool:
-        """A regrading is begun anew, not taken up."""
-        del assignment
-        return False
-
-    async def carry_out(
-        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
-    ) -> Completion:
-        """Grade a copy of what the agent of an earlier run left."""
-        del survivor
-        row = self._source.find(assignment)
-        if row is None:
-            self.not_kept += 1
-            return _complete(assignment, NOT_KEPT)
-        agent = row.attempts[-1].agent
-        if agent is None:
-            return _complete(assignment, NOT_ENDED)
-        await asyncio.to_thread(self._copy, row, assignment)
-        if row.ended_by == "wrapper_killed":
-            return _complete(assignment, fail_ungraded("wrapper_killed"), agent)
-        done = await self._inner.carry_out(
-            assignment, notes, stand_at_barrier(assignment, BarrierNote(agent=agent))
+def _look_at(paths: RunPaths, row: TrialRow) -> KeptWork | Failed:
+    if not is_kept(paths, row):
+        return NOT_KEPT
+    agent = row.attempts[-1].agent
+    if agent is None:
+        return NOT_ENDED
+    if was_spoilt(row):
+        return Failed(
+            cause=row.cause or Cause.RUNNER,
+            reason=row.reason or "",
+            message=f"its attempt failed ({row.cause}), so there is nothing to judge",
         )
-        # Nobody died, and no agent ran: readers are to count neither a crash nor what the agent had used.
-        timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
-        return msgspec.structs.replace(done, timing=timing)
-
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
-        """As the policy says."""
-        await self._inner.release(assignment, drop)
-
-    async def survivors(self) -> tuple[Survivor, ...]:
-        """Nothing is taken up."""
-        return ()
-
-    async def reap(self, keep: frozenset[str]) -> int:
-        """Whatever graders left."""
-        return await self._inner.reap(keep)
-
-    async def close(self) -> None:
-        """Close what stands behind."""
-        await self._inner.close()
-
-    def _copy(self, row: TrialRow, assignment: Assignment) -> None:
-        source = self._source.paths.attempt(row.ids.trial_id, row.attempt)
-        target = self._paths.attempt(assignment.trial_id, assignment.attempt)
-        set_aside(target)
-        for name in COPIED:
-            if (source / name).is_dir():
-                shutil.copytree(source / name, target / name, symlinks=True)
-
-
-def _complete(assignment: Assignment, end: AttemptEnd, agent: PhaseFact | None = None) -> Completion:
-    """The completion of an attempt that needs no sandbox."""
-    now = stamp(datetime.now(UTC))
-    timing = AttemptTiming(
-        attempt=assignment.attempt,
-        started_at=now,
-        ended_at=now,
-        host="",
-        sandbox="none",
-        message=end.message if isinstance(end, Failed) else None,
+    return KeptWork(
+        folder=paths.attempt(row.ids.trial_id, row.attempt),
+        agent=agent,
+        was_wrapper_killed=row.ended_by == "wrapper_killed",
     )
-    return msgspec.structs.replace(complete(assignment, end, timing), agent=agent)

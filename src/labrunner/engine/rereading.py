@@ -8,10 +8,16 @@ from labrunner.errors import InputError
 from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
+from labrunner.experiment.regrader import bring_grader
 from labrunner.records.run import RunRecord
 
 Reread: TypeAlias = Callable[[RunRecord, Overrides], Experiment]
 """Resolves the experiment that a record names, with these options. Raises InputError, InputErrors."""
+
+
+def resolve_again(record: RunRecord, overrides: Overrides, reread: "Reread") -> Experiment:
+    """Resolve the experiment that a record names as it is now, with the grader that a regrading brought."""
+    return bring_grader(reread(record, overrides), overrides.grader_dir)
 
 
 def reread_file(record: RunRecord, overrides: Overrides) -> Experiment:

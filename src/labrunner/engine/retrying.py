@@ -1,5 +1,6 @@
 """Retrying a run: a new run with the same lineage that takes over what was good and runs the rest."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -9,8 +10,10 @@ from typing import Final
 import msgspec
 
 from labrunner.engine.advice import advise_on_damage
+from labrunner.engine.history import digest_earlier, encode_earlier, gather_history
+from labrunner.engine.keptwork import KeptWork, KeptWorkExecutor
 from labrunner.engine.lookup import read_experiment
-from labrunner.engine.rereading import Reread, reread_file
+from labrunner.engine.rereading import Reread, reread_file, resolve_again
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
@@ -23,6 +26,7 @@ from labrunner.engine.run import (
 )
 from labrunner.engine.session import RunEnd, Watch
 from labrunner.errors import InputError, RunLocked
+from labrunner.executor.door import Executor
 from labrunner.experiment import codec
 from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment
@@ -54,7 +58,7 @@ def read_again(
 ) -> Experiment:
     """Resolve a run's experiment as it is now, with the run's own options and these."""
     kept = msgspec.convert(record.overrides, Overrides)
-    return reread(record, merge_overrides(kept, overrides) if overrides is not None else kept)
+    return resolve_again(record, merge_overrides(kept, overrides) if overrides is not None else kept, reread)
 
 
 def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
@@ -77,7 +81,7 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
     record = read_run(paths)
-    refuse_regrade(record, paths)
+    _refuse_repeated(record, paths)
     experiment = read_again(record, overrides, reread)
     chain = lineage(paths, record.lineage_id)
     with advise_on_damage(paths):
@@ -95,13 +99,23 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
 
 
 def refuse_regrade(record: RunRecord, paths: RunPaths) -> None:
-    """Refuse to go on from a regrading: its verdicts are on agents' work that another run holds."""
+    """Refuse to go on with a regrading in place: it is begun anew."""
     if record.is_regrade and record.recovered_from is not None:
         source = address(RunPaths(Path(record.recovered_from)))
         raise InputError(
             str(paths.root),
             f"only judges the work of another run's agents; to judge it once more: lab regrade {source}; "
-            f"to run what failed there: lab retry {source}",
+            f"to take its verdicts over and run what it lacks: lab retry {address(paths)}",
+        )
+
+
+def _refuse_repeated(record: RunRecord, paths: RunPaths) -> None:
+    """Refuse a regrading that judged each trial several times: several verdicts are no result."""
+    if record.graded_times > 1:
+        raise InputError(
+            str(paths.root),
+            f"judged each trial {record.graded_times} times, to see how steady verdicts are; "
+            f"to run what failed: lab retry {address(RunPaths(Path(record.recovered_from or '')))}",
         )
 
 
@@ -120,8 +134,8 @@ def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:
 
 
 def find_readable(runs_dir: Path) -> list[RunPaths]:
-    """All runs of a directory that ran agents and can be read, the newest first; none is fine."""
-    return [run.paths for run in list_runs(runs_dir) if run.state != "unreadable" and not run.is_regrade]
+    """All runs of a directory with results that can be read, the newest first; none is fine."""
+    return [run.paths for run in list_runs(runs_dir) if run.state != "unreadable" and run.graded_times == 1]
 
 
 def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:
@@ -129,7 +143,7 @@ def lineage(paths: RunPaths, lineage_id: str) -> list[RunPaths]:
     beside = [
         run.paths
         for run in list_runs(paths.root.parent)
-        if run.state != "unreadable" and run.lineage_id == lineage_id
+        if run.state != "unreadable" and run.lineage_id == lineage_id and run.graded_times == 1
     ]
     return beside if any(run.root.samefile(paths.root) for run in beside) else [paths, *beside]
 
@@ -146,15 +160,40 @@ async def carry_out_retry(
     if options.run_id is None:
         options = replace(options, run_id=make_run_id(retry.experiment.name, datetime.now(UTC)))
     record = make_record(retry.experiment, options)
+    earlier = await asyncio.to_thread(_tell_earlier, retry, record.run_id)
     record = msgspec.structs.replace(
-        record, lineage_id=retry.lineage_id or record.run_id, retry_of=retry.retry_of
+        record,
+        lineage_id=retry.lineage_id or record.run_id,
+        retry_of=retry.retry_of,
+        digests=msgspec.structs.replace(record.digests, earlier=digest_earlier(earlier)),
     )
     paths = create_run(
         options.runs_dir,
         record,
         codec.task_lines(retry.experiment),
         Schedule.of(retry.experiment).lines(retry.experiment),
+        earlier,
     )
     plan = make_plan(retry.experiment, paths, options, run_id=record.run_id, reuse=retry.reuse)
     executor = make_executor(retry.experiment, options, record.run_id, paths.trial_folders)
-    return await sit_down(plan, paths, executor, watch)
+    return await sit_down(plan, paths, judging(retry.reuse, executor, paths), watch)
+
+
+def _tell_earlier(retry: Retry, run_id: str) -> list[bytes]:
+    """What the runs before did, as lines; nothing for a run that begins a lineage of its own."""
+    if not retry.lineage_id:
+        return []
+    return encode_earlier(gather_history(retry.experiment, retry.reuse, run_id))
+
+
+def judging(reuse: ReusePlan, executor: Executor, paths: RunPaths) -> Executor:
+    """The executor that judges kept work anew where a plan says so, and runs agents elsewhere."""
+    works = {
+        work.trial_id: KeptWork(
+            folder=reuse.sources[work.source].paths.attempt(work.trial_id, work.attempt),
+            agent=work.agent,
+            was_wrapper_killed=work.was_wrapper_killed,
+        )
+        for work in reuse.again.values()
+    }
+    return KeptWorkExecutor(executor, works.get, paths) if works else executor

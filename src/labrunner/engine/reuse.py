@@ -3,7 +3,8 @@
 Rules: a result is taken over only for the same task, variant and replication, with the same content of
 task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
 a run that was itself cut short hides nothing of the runs before it. A result that was taken over is in
-several runs: invalidated in one of them, it is not to be used from any.
+several runs: invalidated in one of them, it is not to be used from any. Where only the grader changed, or
+only grading failed, the agent's work is judged anew if it was kept.
 """
 
 from array import array
@@ -12,9 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from labrunner.engine.regradable import GradeAgain, Problems, find_work, is_regradable, was_spoilt
 from labrunner.errors import StoreError
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.records.ids import Ids
 from labrunner.records.rows import TrialRow
 from labrunner.store.layout import RunPaths
 from labrunner.store.loss import find_loss
@@ -43,6 +46,8 @@ class ReusePlan:
     sources: Sequence[Source]
     taken: "array[int]"
     """Per slot: 0 = run it, n = take it from source n - 1."""
+    again: dict[int, GradeAgain] = field(default_factory=dict)
+    """Of the slots that are not taken over: whose earlier work is only judged anew."""
     unusable: dict[int, StoreError] = field(default_factory=dict)
     """Sources that nothing is taken from, and why."""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -55,8 +60,8 @@ class ReusePlan:
 
     @property
     def owed(self) -> int:
-        """How many slots are to be run."""
-        return self.taken.count(0)
+        """How many slots are to be run, agents and all."""
+        return self.taken.count(0) - len(self.again)
 
     def is_reused(self, schedule_idx: int) -> bool:
         """Whether a slot is taken over."""
@@ -67,6 +72,7 @@ class ReusePlan:
         for idx, number in enumerate(self.taken):
             if number == mark:
                 self.taken[idx] = 0
+        self.again = {idx: work for idx, work in self.again.items() if work.source != mark - 1}
 
     def slots_from(self, source: int) -> frozenset[int]:
         """Slots taken from one source."""
@@ -85,10 +91,14 @@ class SlotFinder:
 
     def find(self, row: TrialRow) -> int | None:
         """The slot with the same task, variant and replication; None when the new run has none."""
-        task, variant = self._tasks.get(row.ids.task_id), self._variants.get(row.ids.variant_id)
-        if task is None or variant is None or row.ids.repl_idx >= self.experiment.replications:
+        return self.find_ids(row.ids)
+
+    def find_ids(self, ids: Ids) -> int | None:
+        """The same for the ids of any record."""
+        task, variant = self._tasks.get(ids.task_id), self._variants.get(ids.variant_id)
+        if task is None or variant is None or ids.repl_idx >= self.experiment.replications:
             return None
-        return self.schedule.index(variant, task, row.ids.repl_idx)
+        return self.schedule.index(variant, task, ids.repl_idx)
 
     def objection(self, row: TrialRow, idx: int, invalidated: frozenset[str]) -> str | None:
         """Why a trial can't stand for slot `idx`; None when it can."""
@@ -102,6 +112,20 @@ class SlotFinder:
         if row.outcome == "cancelled":
             return "not finished before"
         return None if row.outcome == "graded" else f"failed ({row.cause})"
+
+    def can_grade_again(self, row: TrialRow, idx: int, source: Source, problems: Problems) -> bool:
+        """Whether an agent's work still answers what slot `idx` asks, so that only its judgement is owed."""
+        slot = self.schedule.slot(idx)
+        return (
+            row.ids.trial_id not in source.invalidated
+            and not was_spoilt(row)
+            and row.variant_digest == self.experiment.variants[slot.variant_idx].digest
+            and is_regradable(self.experiment, slot)
+            and (
+                row.task_digest == self.experiment.tasks[slot.task_idx].digest
+                or problems.is_same(row.ids.task_id, self.experiment, slot)
+            )
+        )
 
 
 def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
@@ -161,6 +185,7 @@ def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:
 def _take_from(
     source: Source, mark: int, plan: ReusePlan, finder: SlotFinder, objections: dict[int, str]
 ) -> None:
+    problems = Problems(source.paths)
     for row in iter_trials(source.paths):
         idx = finder.find(row)
         if idx is None or plan.is_reused(idx):
@@ -168,14 +193,20 @@ def _take_from(
         objection = finder.objection(row, idx, source.invalidated)
         if objection is None:
             plan.taken[idx] = mark
+            plan.again.pop(idx, None)
             objections.pop(idx, None)
-        else:
-            objections.setdefault(idx, objection)
+            continue
+        objections.setdefault(idx, objection)
+        work = find_work(source.paths, mark - 1, row)
+        if work is not None and finder.can_grade_again(row, idx, source, problems):
+            plan.again.setdefault(idx, work)
 
 
 def _explain(plan: ReusePlan, objections: dict[int, str], finder: SlotFinder) -> None:
     for idx in _owed(plan):
         reason = objections.get(idx, "not finished before")
+        if idx in plan.again:
+            reason = f"{reason}; the work was kept and is graded again"
         plan.reasons[reason] += 1
         named = plan.examples.setdefault(reason, [])
         if len(named) < EXAMPLES:

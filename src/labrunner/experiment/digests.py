@@ -26,6 +26,13 @@ def digest_task(task: Task) -> str:
     return canonical.digest(["task_v1", measured(task)])
 
 
+def digest_problem(task: Task) -> str:
+    """Digest of what a task asks of an agent, whoever judges the answer."""
+    plain = measured(task)
+    del plain["grader"]
+    return canonical.digest(["problem_v1", plain])
+
+
 def digest_variant(variant: Variant) -> str:
     """Digest of a variant with its agent, setup and sandbox, and its program where it has one."""
     plain = measured(variant)

@@ -34,6 +34,8 @@ class Overrides:
     continue_on_fail: bool | None = None
     retry_on_error: int | None = None
     keep_workspace: str | None = None
+    grader_dir: str | None = None
+    """`lab regrade --grader DIR`: for the grader of every task, whatever the file says."""
     model: str | None = None
     """`--model` and what follows: for tasks written in Python alone."""
     model_base_url: str | None = None

@@ -13,11 +13,22 @@ from typing import Any, Final
 
 import msgspec
 
-from labrunner.records import agent_result, commit, completion, ids, invalidation, rows, run, schema, summary
+from labrunner.records import (
+    agent_result,
+    commit,
+    completion,
+    earlier,
+    ids,
+    invalidation,
+    rows,
+    run,
+    schema,
+    summary,
+)
 
 CAUSES: Final = "../errors.md#causes"
 SCHEMAS: Final = "../../src/labrunner/records/schemas"
-_MODULES: Final = (agent_result, commit, completion, ids, invalidation, rows, run, summary)
+_MODULES: Final = (agent_result, commit, completion, earlier, ids, invalidation, rows, run, summary)
 _OFTEN: Final[Mapping[str, str]] = {
     "schema_version": "Name and version of the record.",
     "schedule_idx": "The slot's position in the fixed order, from 0.",

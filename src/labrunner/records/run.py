@@ -33,6 +33,8 @@ class Digests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     experiment: str
     schedule: str
     tasks: str
+    earlier: str | None = None
+    """Of the attempts before it; None where there were none."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +57,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     recovered_from: str | None = None
     """The run that a recovered report or a regrading was made from, without running agents: not continued."""
     is_regrade: bool = False
-    """Whether its verdicts are new ones on the work of that run's agents: no other run takes them over."""
+    """Whether its verdicts are new ones on the work of that run's agents."""
+    graded_times: int = 1
+    """How often a regrading judges each trial. Above one it asks how steady verdicts are: no results."""
     overrides: dict[
         str, Any
     ] = {}  # the command line's changes to the experiment's file, encoded by their own room

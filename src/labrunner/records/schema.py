@@ -17,6 +17,7 @@ import msgspec
 from labrunner.records import canonical
 from labrunner.records.agent_result import AgentResult, MetricValue, ResultError
 from labrunner.records.commit import CommitLine
+from labrunner.records.earlier import EarlierRow
 from labrunner.records.invalidation import InvalidationRow
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 from labrunner.records.run import CrashRecord, RunRecord, StatusRecord
@@ -35,6 +36,7 @@ RECORDS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "benchmark_summary_v1": SummaryRecord,
         "commit_v1": CommitLine,
         "crash_v1": CrashRecord,
+        "earlier_attempts_v1": EarlierRow,
         "invalidation_v1": InvalidationRow,
         "run_v1": RunRecord,
         "status_v1": StatusRecord,

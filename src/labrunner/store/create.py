@@ -29,9 +29,13 @@ _STALE_S: Final = 24 * 3600
 
 
 def create_run(
-    runs_dir: Path, record: RunRecord, tasks: Iterable[bytes], schedule: Iterable[bytes]
+    runs_dir: Path,
+    record: RunRecord,
+    tasks: Iterable[bytes],
+    schedule: Iterable[bytes],
+    earlier: Iterable[bytes] = (),
 ) -> RunPaths:
-    """Make the directory of a new run. Tasks and schedule are lines as `canonical.encode_line` makes them.
+    """Make the directory of a new run, from lines as `canonical.encode_line` makes them.
 
     Raises InputError when a run with this id exists.
     """
@@ -47,6 +51,9 @@ def create_run(
             _write_lines(draft.tasks, tasks, record.digests.tasks)
             _write_lines(draft.schedule, schedule, record.digests.schedule)
             _fill(draft)
+            if record.digests.earlier is not None:
+                _write_lines(draft.earlier, earlier, record.digests.earlier)
+                sync_folder(draft.earlier.parent)
             reach("create.written")
             _rename(draft, paths)
         reach("create.renamed")

@@ -20,6 +20,7 @@ class RunPaths:
     facts/trials.jsonl
     facts/timings.jsonl           everything that depends on clock or machine
     facts/invalidations.jsonl     trials not to be used, with who and why
+    facts/earlier.jsonl           attempts of the runs before it, where it is a retry; written once
     reserve                       room on the disk for what is in hand when it is full; the owner's
     buffer.sqlite                 finished and not yet committed; attempts under way; live events
     crash-<n>.json                one for each crash found on opening
@@ -88,6 +89,11 @@ class RunPaths:
     def invalidations(self) -> Path:
         """Marks on trials that are not to be used."""
         return self.root / "facts" / "invalidations.jsonl"
+
+    @property
+    def earlier(self) -> Path:
+        """Attempts of the runs before it."""
+        return self.root / "facts" / "earlier.jsonl"
 
     @property
     def buffer(self) -> Path:

@@ -42,6 +42,8 @@ class RunListing:
     """Whether it was made from another run without running agents: nothing of it can go on."""
     is_regrade: bool = False
     """Whether it only judges another run's work again."""
+    graded_times: int = 1
+    """How often it judges each trial."""
     problem: str | None = None
     """Why it can't be read."""
 
@@ -57,6 +59,7 @@ class _Head(msgspec.Struct):
     lineage_id: str
     recovered_from: str | None = None
     is_regrade: bool = False
+    graded_times: int = 1
 
 
 def list_runs(runs_dir: Path) -> list[RunListing]:
@@ -123,6 +126,7 @@ def _look(paths: RunPaths) -> RunListing:
         lineage_id=head.lineage_id,
         is_report=head.recovered_from is not None,
         is_regrade=head.is_regrade,
+        graded_times=head.graded_times,
     )
 
 

@@ -1,0 +1,166 @@
+"""A lineage is one story: retries and regradings tell of every attempt before them."""
+
+import json
+from pathlib import Path
+
+from tests.cli.calling import AGENT, GRADER, lab, write_experiment
+
+COSTLY = (
+    """
+import json, os, pathlib
+with open(os.environ["STARTS"], "a") as file:
+    file.write(os.environ["AGENTLAB_TASK_ID"] + "\\n")
+pathlib.Path(os.environ["AGENTLAB_RESULT_PATH"]).write_text(json.dumps({
+    "schema_version": "agent_result_v1",
+    "ids": {"run_id": os.environ["AGENTLAB_RUN_ID"], "trial_id": os.environ["AGENTLAB_TRIAL_ID"],
+            "variant_id": os.environ["AGENTLAB_VARIANT_ID"], "task_id": os.environ["AGENTLAB_TASK_ID"],
+            "repl_idx": int(os.environ["AGENTLAB_REPL_IDX"])},
+    "outcome": "success", "metrics": {"tokens": 10, "cost_usd": 0.25}}))
+if os.environ["AGENTLAB_TASK_ID"] in pathlib.Path(os.environ["BAD"]).read_text().split():
+    raise SystemExit(75)
+"""
+    + AGENT
+)
+BROKEN = "raise SystemExit('this grader is broken')\n"
+
+
+def costly(folder: Path, *, bad: str = "", grader: str = GRADER, extra: str = "") -> Path:
+    write_experiment(
+        folder,
+        agent=COSTLY,
+        grader=grader,
+        extra="fail_on_error: false\nkeep: {workspace: always}\n" + extra,
+    )
+    (folder / "starts").write_text("")
+    (folder / "bad").write_text(bad)
+    run = lab("run", "--run-id", "r1", *names_of(folder), cwd=folder)
+    assert run.code == 0, run.err
+    return folder
+
+
+def names_of(folder: Path) -> tuple[str, ...]:
+    return ("--env", f"STARTS={folder / 'starts'}", "--env", f"BAD={folder / 'bad'}")
+
+
+def starts(folder: Path) -> list[str]:
+    """Tasks whose agents were started since the last look."""
+    found = sorted((folder / "starts").read_text().split())
+    (folder / "starts").write_text("")
+    return found
+
+
+def earlier(folder: Path, run: str) -> dict[str, list[tuple[str, int, str, str]]]:
+    lines = (folder / ".lab/runs" / run / "facts/earlier.jsonl").read_text().splitlines()
+    return {
+        row["ids"]["task_id"]: [
+            (each["run_id"], each["attempt"], each["standing"], each.get("verdict") or each["cause"])
+            for each in row["attempts"]
+        ]
+        for row in map(json.loads, lines)
+    }
+
+
+def test_a_retry_tells_of_every_attempt_before_it(tmp_path: Path) -> None:
+    costly(tmp_path, bad="t1 t2")
+    (tmp_path / "bad").write_text("t1")
+    assert lab("retry", "r1", "--run-id", "r2", cwd=tmp_path).code == 0
+    (tmp_path / "bad").write_text("")
+    assert lab("retry", "r2", "--run-id", "r3", cwd=tmp_path).code == 0
+
+    assert not (tmp_path / ".lab/runs/r1/facts/earlier.jsonl").exists()
+    assert earlier(tmp_path, "r2") == {
+        "t1": [("r1", 1, "failed", "provider")],
+        "t2": [("r1", 1, "failed", "provider")],
+    }
+    assert earlier(tmp_path, "r3") == {
+        "t1": [("r1", 1, "failed", "provider"), ("r2", 1, "failed", "provider")],
+        "t2": [("r1", 1, "failed", "provider")],
+    }
+    assert lab("verify", "r3", cwd=tmp_path).code == 0
+
+
+def test_after_a_grader_was_mended_a_retry_grades_again_and_runs_no_agent(tmp_path: Path) -> None:
+    costly(tmp_path, grader=BROKEN)
+    assert starts(tmp_path) == ["t0", "t1", "t2"]
+    (tmp_path / "grader" / "grade.py").write_text(GRADER)
+
+    planned = lab("retry", "r1", "--dry-run", cwd=tmp_path)
+    done = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path)
+
+    assert "0 trials taken over, 3 to grade again, 0 to run" in planned.err
+    assert done.code == 0, done.err
+    assert starts(tmp_path) == []
+    totals = lab("show", "r2", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    assert (totals["pass"], totals["fail"], totals["error"]) == (2, 1, 0)
+    assert earlier(tmp_path, "r2")["t0"] == [("r1", 1, "graded_again", "grade_error")]
+    assert lab("verify", "r2", cwd=tmp_path).code == 0
+
+
+def test_verdicts_of_a_grader_that_changed_are_given_again(tmp_path: Path) -> None:
+    costly(tmp_path)
+    starts(tmp_path)
+    lenient = GRADER.replace("answer == target", "True")
+    (tmp_path / "grader" / "grade.py").write_text(lenient)
+
+    assert lab("retry", "r1", "--run-id", "r2", cwd=tmp_path).code == 0
+
+    assert starts(tmp_path) == []
+    assert lab("show", "r2", "--json", cwd=tmp_path).json()["summary"]["totals"]["pass"] == 3
+    assert earlier(tmp_path, "r2")["t0"] == [("r1", 1, "graded_again", "fail")]
+
+
+def test_agents_run_again_where_their_work_was_not_kept_or_their_task_changed(tmp_path: Path) -> None:
+    costly(tmp_path)
+    starts(tmp_path)
+    (tmp_path / "grader" / "grade.py").write_text(GRADER.replace("answer == target", "True"))
+    rows = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    rows[1]["input"] = "another word"
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lab("clean", "--workspaces", "--yes", cwd=tmp_path).code == 0
+
+    done = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path)
+
+    assert "0 trials taken over, 3 to run" in done.err
+    assert starts(tmp_path) == ["t0", "t1", "t2"]
+    assert earlier(tmp_path, "r2")["t1"] == [("r1", 1, "changed", "pass")]
+
+
+def test_a_regrading_is_part_of_the_lineage_and_can_be_retried(tmp_path: Path) -> None:
+    costly(tmp_path, bad="t2")
+    starts(tmp_path)
+    (tmp_path / "bad").write_text("")
+    (tmp_path / "lenient").mkdir()
+    (tmp_path / "lenient" / "grade.py").write_text(GRADER.replace("answer == target", "True"))
+
+    assert lab("regrade", "r1", "--grader", "lenient", "--run-id", "r2", cwd=tmp_path).code == 0
+    done = lab("retry", "r2", "--run-id", "r3", cwd=tmp_path)
+
+    assert done.code == 0, done.err
+    assert "2 trials taken over, 1 to run" in done.err
+    assert starts(tmp_path) == ["t2"]
+    records = {
+        run: json.loads((tmp_path / ".lab/runs" / run / "run.json").read_text()) for run in ("r2", "r3")
+    }
+    assert [record["lineage_id"] for record in records.values()] == ["r1", "r1"]
+    assert lab("show", "r3", "--json", cwd=tmp_path).json()["summary"]["totals"]["pass"] == 3
+    assert earlier(tmp_path, "r3") == {
+        "t0": [("r1", 1, "graded_again", "fail")],
+        "t1": [("r1", 1, "graded_again", "pass")],
+        "t2": [("r1", 1, "failed", "provider")],
+    }
+
+
+def test_a_retry_that_grades_again_can_be_killed_and_continued(tmp_path: Path) -> None:
+    costly(tmp_path, grader=BROKEN)
+    starts(tmp_path)
+    (tmp_path / "grader" / "grade.py").write_text(GRADER)
+    killed = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path, env={"LAB_DIE_AT": "commit.rows_synced:1"})
+    assert killed.code < 0
+
+    done = lab("continue", "r2", cwd=tmp_path)
+
+    assert done.code == 0, done.err
+    assert starts(tmp_path) == []
+    totals = lab("show", "r2", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    assert (totals["pass"], totals["fail"], totals["error"]) == (2, 1, 0)
+    assert lab("verify", "r2", cwd=tmp_path).code == 0
