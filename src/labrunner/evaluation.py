@@ -67,6 +67,8 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
     """The same in a loop that runs already."""
     reuse = options.pop("reuse", None)
     call = _Call.of(options)
+    if call.reuse_edited and reuse is None:
+        raise InputError("reuse_edited", "needs `reuse`: which runs to take results from")
     known = PythonTasks()
     logs: list[EvalLog] = []
     for experiment in _resolve(known, tasks, model, call):
@@ -74,7 +76,7 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
         if reuse is None:
             end = await run_experiment(experiment, settings, call.watch)
         else:
-            planned = plan_reuse_of(experiment, find_readable(Path(reuse)))
+            planned = plan_reuse_of(experiment, find_readable(Path(reuse)), edited=call.reuse_edited)
             end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         logs.append(_log(known, experiment, end.paths))
         if end.is_interrupted:
@@ -100,7 +102,7 @@ async def eval_retry_async(
         paths = find_log(log)
         runs = replace(call, runs_dir=call.runs_dir if "log_dir" in options else paths.root.parent)
         await drain(paths, runs.options(known, None))
-        planned = plan_retry(paths, call.overrides, known.reread)
+        planned = plan_retry(paths, call.overrides, known.reread, edited=call.reuse_edited)
         kept = msgspec.convert(read_run(paths).overrides, Overrides)
         settings = replace(
             runs.options(known, planned.experiment),
@@ -149,7 +151,7 @@ async def eval_set_async(
     end = await run_set(
         experiments,
         partial(call.options, known),
-        SetOptions(attempts=retry_attempts, wait_s=retry_wait),
+        SetOptions(attempts=retry_attempts, wait_s=retry_wait, reuse_edited=call.reuse_edited),
         call.watch,
         on_plan=call.tell_plan,
     )
@@ -167,6 +169,7 @@ class _Call:
     env_file: Path | None
     is_shown: bool
     keep_sandbox: bool
+    reuse_edited: bool
     model: Model | None
 
     @classmethod
@@ -185,6 +188,7 @@ class _Call:
             env_file=Path(options["env_file"]) if "env_file" in options else None,
             is_shown=options.get("display", sys.stderr.isatty()),
             keep_sandbox=is_kept(options.get("keep_sandbox")),
+            reuse_edited=options.get("reuse_edited", False),
             model=model,
         )
 

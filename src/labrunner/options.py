@@ -63,6 +63,8 @@ class EvalSetOptions(TypedDict, total=False):
     keep_workspace: Literal["failed", "always", "never"]
     keep_sandbox: Literal["failed", "never"]
     """Whether containers of samples that did not pass are left for a look."""
+    reuse_edited: bool
+    """Where results are taken over: also those of code that was edited since. Kept in the run."""
     run_id: str
     grace: float
     env_file: str | Path
@@ -104,6 +106,7 @@ _KINDS: Final = {
     "max_retries": kinds.COUNT_OR_NONE,
     "timeout": kinds.POSITIVE,
     "stop_seqs": kinds.TEXTS,
+    "reuse_edited": kinds.TRUTH,
     "run_id": kinds.TEXT,
     "grace": kinds.NOT_NEGATIVE,
 }

@@ -96,10 +96,10 @@ def test_a_changed_file_is_named_when_a_run_is_to_go_on(tmp_path: Path) -> None:
     file = write_task(tmp_path, TASKS, "ctf.py")
     (tmp_path / "broken").touch()
     lab("eval", "ctf.py@letters", "--model", "mock/echo", "--run-id", "one", cwd=tmp_path)
-    file.write_text(file.read_text() + "\n# changed\n")
+    file.write_text(file.read_text() + "\nchanged = True\n")
     answer = lab("continue", "one", cwd=tmp_path)
     assert answer.code == 2
-    assert "program" in answer.err
+    assert "the task's file changed" in answer.err
     assert "lab retry one" in answer.err
 
 

@@ -96,6 +96,8 @@ def test_the_file_of_a_task_function_is_part_of_the_question(tmp_path: Path) -> 
     (moved / "task.py").write_text(file.read_text())
     assert resolve(load_tasks(str(moved / "task.py"))[0]).variants[0].digest == first
     file.write_text(file.read_text() + "\n# more\n")
+    assert digest() == first
+    file.write_text(file.read_text() + "\nmore = 1\n")
     assert digest() != first
 
 

@@ -107,6 +107,7 @@ def _about(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "ragged", _about_replications(figures)
     yield "adopted", _about_adoptions(figures)
     yield "cut_off", _about_cut_offs(figures)
+    yield "edited", _about_edits(figures)
     yield "system_changed", _about_system(figures)
     yield "command_not_found", _about_commands(figures)
     yield "invalidated", _about_invalidated(figures)
@@ -163,6 +164,12 @@ def _about_cut_offs(figures: Figures) -> str:
     if not figures.cut_off:
         return ""
     return f"{_count(figures.cut_off, 'attempt')} cut off by a crash and run again"
+
+
+def _about_edits(figures: Figures) -> str:
+    if not figures.edited:
+        return ""
+    return f"{_count(figures.edited, 'trial')} made by earlier code, taken over with --reuse-edited"
 
 
 def _about_system(figures: Figures) -> str:

@@ -59,6 +59,7 @@ class VariantExpense:
         self._discarded = dict.fromkeys(QUANTITIES, 0.0)
         self.adopted = 0
         self.cut_off = 0
+        self.edited = 0
 
     def add(self, trial: Trial, timing: Timing) -> None:
         """Take in one final trial."""
@@ -73,6 +74,8 @@ class VariantExpense:
                 self.adopted += 1
         if timing.cut_off:
             self.cut_off += len(timing.cut_off)
+        if timing.edited:
+            self.edited += 1
 
     def quantities(self) -> dict[str, Quantity]:
         """Every quantity that any trial tells. Without numpy: every summary has these, also the smallest."""

@@ -65,6 +65,8 @@ class Figures:
     """None, like `repeated` and `interval`, in a summary without intervals."""
     repeated: tuple[Repeated, ...]
     expense: dict[str, Quantity]
+    edited: int = 0
+    """Trials taken over from code that was edited since, because somebody vouched for it."""
 
     @property
     def finished(self) -> int:
@@ -137,6 +139,7 @@ def compute_figures(
         variance=split_variance(list(graded.values()), measure) if with_interval else None,
         repeated=repeated_success(graded, tally.groups) if with_interval else (),
         expense=expense.quantities() if expense else {},
+        edited=expense.edited if expense else 0,
     )
 
 

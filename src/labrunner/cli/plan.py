@@ -3,12 +3,14 @@
 import sys
 
 from labrunner.analysis.power import PowerGrid, estimate_pilots, make_grid
+from labrunner.cli.retry import describe_plan, plain_plan, plan_reusing
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.console import make_console
-from labrunner.display.plan import show_plan
+from labrunner.display.plan import show_plan, show_reuse
 from labrunner.display.power import show_power
 from labrunner.engine.footprint import Footprint, estimate_footprint
 from labrunner.engine.results import read_results
+from labrunner.engine.retrying import Retry
 from labrunner.engine.run import concurrency_of
 from labrunner.errors import ExitCode
 from labrunner.experiment import codec
@@ -24,11 +26,14 @@ def plan(call: Call) -> int:
         grids = _estimate_power(experiment, call)
         concurrency = concurrency_of(experiment, len(Schedule.of(experiment)))
         footprint = estimate_footprint(experiment, concurrency)
+        reuse = plan_reusing(experiment, call) if call.reuse is not None else None
         if call.as_json:
-            _print_json(experiment, footprint, grids)
+            _print_json(experiment, footprint, grids, reuse)
             continue
         console = make_console()
         console.print(show_plan(experiment, concurrency=concurrency, footprint=footprint))
+        if reuse is not None:
+            console.print(show_reuse(describe_plan(reuse)))
         if grids is not None:
             console.print(show_power(grids))
     return int(ExitCode.SUCCESS)
@@ -43,9 +48,12 @@ def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...]
     return tuple(make_grid(pilot, tasks=tasks, replications=replications) for pilot in pilots)
 
 
-def _print_json(experiment: Experiment, footprint: Footprint, grids: tuple[PowerGrid, ...] | None) -> None:
+def _print_json(
+    experiment: Experiment, footprint: Footprint, grids: tuple[PowerGrid, ...] | None, reuse: Retry | None
+) -> None:
     told = {
         "disk_bytes": footprint,
+        **({} if reuse is None else {"reuse": plain_plan(reuse)}),
         **({} if grids is None else {"power": grids}),
         "experiment": codec.to_record(experiment),
         "tasks": [canonical.decode_plain(line) for line in codec.task_lines(experiment)],
@@ -57,5 +65,5 @@ def _print_json(experiment: Experiment, footprint: Footprint, grids: tuple[Power
 app = make_target_app(
     plan,
     "Show exactly what would run: the resolved experiment, its schedule, digest and expected disk.",
-    own=("--power",),
+    own=("--power", "--reuse", "--reuse-edited"),
 )

@@ -11,8 +11,16 @@ from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.quantities import format_count
 from labrunner.engine.draining import drain
-from labrunner.engine.retrying import Retry, carry_out_retry, merge_overrides, plan_retry
+from labrunner.engine.retrying import (
+    Retry,
+    carry_out_retry,
+    find_readable,
+    merge_overrides,
+    plan_retry,
+    plan_reuse_of,
+)
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import find_run
@@ -26,7 +34,10 @@ def retry(call: Call) -> int:
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
     for paths in runs:
         asyncio.run(drain(paths, call.options()))
-    plans = [(paths, plan_retry(paths, call.overrides, call.python.reread)) for paths in runs]
+    plans = [
+        (paths, plan_retry(paths, call.overrides, call.python.reread, edited=call.reuse_edited))
+        for paths in runs
+    ]
     return in_turn([partial(_retry_one, paths, planned, call) for paths, planned in plans])
 
 
@@ -44,8 +55,20 @@ def _retry_one(paths: RunPaths, planned: Retry, call: Call) -> Turn:
     return Turn(end.exit_code, end.is_interrupted)
 
 
+def plan_reusing(experiment: Experiment, call: Call) -> Retry:
+    """Plan what a new run takes over from the runs of `--reuse`."""
+    if call.reuse is None:
+        raise InputError("--reuse", "expected the directory of runs to take results from")
+    return plan_reuse_of(experiment, find_readable(call.reuse), edited=call.reuse_edited)
+
+
 def tell_plan(planned: Retry) -> None:
     """Say what is taken over and what is run again, and why, before anything is spent."""
+    sys.stderr.write("\n".join(describe_plan(planned)) + "\n")
+
+
+def describe_plan(planned: Retry) -> list[str]:
+    """What is taken over and what is run again, and why, in lines."""
     reuse = planned.reuse
     lines = [f"{source.paths.root.name}: {source.loss}" for source in reuse.sources if source.loss]
     lines += [
@@ -54,15 +77,31 @@ def tell_plan(planned: Retry) -> None:
     ]
     again = f", {len(reuse.again):,} to grade again" if reuse.again else ""
     lines += [f"{format_count(reuse.reused, 'trial')} taken over{again}, {reuse.owed:,} to run"]
+    if reuse.vouched is not None:
+        lines.append(
+            f"  {reuse.vouched.trials:,} taken over from earlier code, as --reuse-edited vouches for it"
+        )
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")
-    lines += [f"  since then: {sentence}" for sentence in planned.changed]
-    sys.stderr.write("\n".join(lines) + "\n")
+    return [*lines, *(f"  since then: {sentence}" for sentence in planned.changed)]
+
+
+def plain_plan(planned: Retry) -> dict[str, object]:
+    """The same for programs."""
+    reuse = planned.reuse
+    return {
+        "taken_over": reuse.reused,
+        "to_run": reuse.owed,
+        "reasons": dict(reuse.reasons),
+        "changed": planned.changed,
+        "vouched": reuse.vouched,
+    }
 
 
 app = make_target_app(
     retry,
     "Start a new run that takes over what was good and runs again what failed, changed or is missing.",
     takes_runs=True,
+    own=("--reuse-edited",),
 )

@@ -6,7 +6,6 @@ What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a
 import asyncio
 import sys
 from functools import partial
-from pathlib import Path
 
 from labrunner.analysis.requirements import Requirements, refuse_unknown
 from labrunner.cli.commands import COMMANDS
@@ -14,7 +13,7 @@ from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd
-from labrunner.errors import ExitCode
+from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.model import Experiment
 
 LONG_RUN = 20
@@ -23,6 +22,8 @@ LONG_RUN = 20
 
 def run(call: Call) -> int:
     """Run every target in turn; the first exit code that is not a success is the command's."""
+    if call.reuse_edited and call.reuse is None:
+        raise InputError("--reuse-edited", "needs --reuse DIR: which runs to take results from")
     if call.dry_run:
         from labrunner.cli.plan import plan
 
@@ -36,7 +37,7 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     refuse_unknown(requirements, [variant.id for variant in experiment.variants])
     options = call.options(experiment, on_checks=tell_checks)
     if call.reuse is not None:
-        end = _run_reusing(experiment, options, call.reuse)
+        end = _run_reusing(experiment, options, call)
     else:
         end = asyncio.run(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
@@ -52,12 +53,11 @@ def _check(end: RunEnd, requirements: Requirements) -> int:
     return tell_unmet(check_requirements(end.paths, requirements))
 
 
-def _run_reusing(experiment: Experiment, options: RunOptions, runs: Path) -> RunEnd:
-    from labrunner.cli.retry import tell_plan
-    from labrunner.engine.retrying import carry_out_retry, find_readable, plan_reuse_of
+def _run_reusing(experiment: Experiment, options: RunOptions, call: Call) -> RunEnd:
+    from labrunner.cli.retry import plan_reusing, tell_plan
+    from labrunner.engine.retrying import carry_out_retry
 
-    planned = plan_reuse_of(experiment, find_readable(runs))
-    return asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+    return asyncio.run(carry_out_retry(plan_reusing(experiment, call), options, watch, on_plan=tell_plan))
 
 
 def _warn_of_first_error(experiment: Experiment) -> None:
@@ -72,5 +72,5 @@ def _warn_of_first_error(experiment: Experiment) -> None:
 app = make_target_app(
     run,
     f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.",
-    own=("--reuse", "--require", "--require-stable", "--require-coverage"),
+    own=("--reuse", "--reuse-edited", "--require", "--require-stable", "--require-coverage"),
 )

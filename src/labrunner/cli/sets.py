@@ -17,6 +17,7 @@ def run_all(call: Call) -> int:
         attempts=call.attempts if call.attempts is not None else defaults.attempts,
         wait_s=call.wait_s if call.wait_s is not None else defaults.wait_s,
         on_wait=_tell_wait,
+        reuse_edited=call.reuse_edited,
     )
     how = partial(call.options, on_checks=tell_checks)
     end = asyncio.run(run_set(call.experiments(), how, options, watch, on_plan=tell_plan))
@@ -35,5 +36,5 @@ def _tell_wait(wait_s: float) -> None:
 app = make_target_app(
     run_all,
     "Run experiments into one directory, retry those that fail, until all have succeeded.",
-    own=("--retry-attempts", "--retry-wait"),
+    own=("--retry-attempts", "--retry-wait", "--reuse-edited"),
 )

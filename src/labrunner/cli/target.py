@@ -122,6 +122,7 @@ class Call:
     dry_run: bool
     keep_sandbox: bool
     reuse: Path | None
+    reuse_edited: bool
     attempts: int | None
     wait_s: float | None
     power: str | None
@@ -214,6 +215,10 @@ def make_target_app(
         reuse: Annotated[
             Path | None, option("--reuse", "take over good results of the runs in this directory")
         ] = None,
+        reuse_edited: Annotated[
+            bool | None,
+            option("--reuse-edited", "also take over results of code that was edited since; kept in the run"),
+        ] = None,
         retry_attempts: Annotated[
             int | None, option("--retry-attempts", "how often each experiment is tried (10); 0 is once", 0)
         ] = None,
@@ -254,6 +259,7 @@ def make_target_app(
                 "--require-stable": require_stable or None,
                 "--require-coverage": require_coverage,
                 "--reuse": reuse,
+                "--reuse-edited": reuse_edited or None,
                 "--retry-attempts": retry_attempts,
                 "--retry-wait": retry_wait,
                 "--power": power,
@@ -301,6 +307,7 @@ def make_target_app(
             dry_run=dry_run,
             keep_sandbox=_is_failed(keep_sandbox),
             reuse=reuse,
+            reuse_edited=bool(reuse_edited),
             attempts=retry_attempts,
             wait_s=retry_wait,
             power=power,

@@ -35,6 +35,11 @@ def show_plan(
     )
 
 
+def show_reuse(lines: Sequence[str]) -> RenderableType:
+    """Show what would be taken over from earlier runs, and what would be run all the same."""
+    return stack(make_line(""), make_line("reuse"), *(indent(make_line(line)) for line in lines))
+
+
 def _overview(experiment: Experiment) -> list[tuple[str, str]]:
     slots = len(Schedule.of(experiment))
     fields = [
@@ -146,6 +151,7 @@ def _describe_program(program: Program) -> list[tuple[str, str]]:
         ("limits", _pairs(program.limits.items())),
         ("solvers", ", ".join(step["name"] for step in program.steps)),
         ("scorers", ", ".join(scorers)),
+        ("modules", _first(program.modules, FIRST_TASKS)),
     ]
 
 

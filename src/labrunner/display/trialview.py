@@ -96,6 +96,8 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
         fields.append(("flags", ", ".join(row.flags)))
     if timing and timing.cut_off:
         fields.append(("cut off", ", ".join(timing.cut_off)))
+    if timing and timing.edited:
+        fields.append(("code", "an earlier version, taken over with --reuse-edited"))
     fields.extend(("file", f"{file.path}  {file.size} B  {file.digest}") for file in row.files)
     return fields
 

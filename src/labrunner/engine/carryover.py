@@ -65,12 +65,21 @@ class CarryOver:
             for rows in iter_finished(source.paths):
                 idx = self._finder.find(rows.trial)
                 if idx in wanted and not writer.is_finished(idx):
-                    moved = rewrite(rows, idx, self._finder.experiment.digest, self._run_id)
+                    is_edited = any(old != new for old, new in self._finder.digests(rows.trial, idx))
+                    moved = rewrite(
+                        rows, idx, self._finder.experiment.digest, self._run_id, is_edited=is_edited
+                    )
                     yield moved, source.paths.trial(rows.trial_id)
 
 
-def rewrite(rows: SlotRows, idx: int, experiment_digest: str, run_id: str) -> SlotRows:
-    """The same result as rows of another run, at another place in its schedule."""
+def rewrite(
+    rows: SlotRows, idx: int, experiment_digest: str, run_id: str, *, is_edited: bool | None = None
+) -> SlotRows:
+    """The same result as rows of another run, at another place in its schedule.
+
+    `is_edited` tells whether the code that made it is another one than the new run's; None: as it was.
+    """
+    edited = rows.timing.edited if is_edited is None else is_edited
     commit_id = slot_commit_id(experiment_digest, rows.trial_id, rows.attempt)
     ids = msgspec.structs.replace(rows.trial.ids, run_id=run_id)
     same = {"schedule_idx": idx, "ids": ids}
@@ -83,7 +92,7 @@ def rewrite(rows: SlotRows, idx: int, experiment_digest: str, run_id: str) -> Sl
         predictions=tuple(msgspec.structs.replace(row, **named) for row in rows.predictions),
         scores=tuple(msgspec.structs.replace(row, **named) for row in rows.scores),
         trial=msgspec.structs.replace(rows.trial, **named),
-        timing=msgspec.structs.replace(rows.timing, **same),
+        timing=msgspec.structs.replace(rows.timing, **same, edited=edited),
     )
 
 

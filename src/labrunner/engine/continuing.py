@@ -15,7 +15,7 @@ import msgspec
 from labrunner.engine.lookup import read_experiment
 from labrunner.engine.rereading import Reread, reread_file, resolve_again
 from labrunner.engine.retrying import judging, refuse_regrade
-from labrunner.engine.reuse import open_sources, plan_reuse
+from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.engine.run import (
     RunOptions,
     make_executor,
@@ -99,7 +99,7 @@ async def continue_run(
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
-    reuse = plan_reuse(experiment, open_sources(find_sources(record, paths))) if record.retry_of else None
+    reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
     plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
     if reuse is not None:
@@ -110,6 +110,12 @@ async def continue_run(
         _refuse_over_threshold(session, asked, paths)
 
     return await sit_down(plan, paths, executor, watch, begin=begin)
+
+
+def plan_reuse_again(experiment: Experiment, record: RunRecord, paths: RunPaths) -> ReusePlan:
+    """Plan what a retry takes over, as it was planned when it began."""
+    sources = open_sources(find_sources(record, paths))
+    return plan_reuse(experiment, sources, edited=record.vouched is not None)
 
 
 def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:

@@ -76,8 +76,14 @@ _MAPS: Final = ("env", "task_arguments", "generate", "limits")
 """Overrides that are laid over each other name by name."""
 
 
-def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Reread = reread_file) -> Retry:
-    """Plan the retry of a run, over the whole chain of its lineage."""
+def plan_retry(
+    paths: RunPaths,
+    overrides: Overrides | None = None,
+    reread: Reread = reread_file,
+    *,
+    edited: bool = False,
+) -> Retry:
+    """Plan the retry of a run, over the whole chain of its lineage; `edited`: edits are vouched for."""
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
     record = read_run(paths)
@@ -85,7 +91,7 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
     experiment = read_again(record, overrides, reread)
     chain = lineage(paths, record.lineage_id)
     with advise_on_damage(paths):
-        reuse = plan_reuse(experiment, open_sources(chain))
+        reuse = plan_reuse(experiment, open_sources(chain), edited=edited)
         for number, damage in reuse.unusable.items():
             if chain[number].root.samefile(paths.root):
                 raise damage
@@ -94,7 +100,7 @@ def plan_retry(paths: RunPaths, overrides: Overrides | None = None, reread: Rere
         lineage_id=record.lineage_id,
         retry_of=tuple(str(run.root.resolve()) for run in chain),
         reuse=reuse,
-        changed=_changes_since(record, paths, experiment),
+        changed=changes_since(paths, experiment),
     )
 
 
@@ -119,17 +125,22 @@ def _refuse_repeated(record: RunRecord, paths: RunPaths) -> None:
         )
 
 
-def _changes_since(record: RunRecord, paths: RunPaths, now: Experiment) -> tuple[str, ...]:
-    return () if record.digests.experiment == now.digest else changes(read_experiment(paths), now)
+def changes_since(paths: RunPaths, now: Experiment) -> tuple[str, ...]:
+    """What of the measured question is not as it was in a run, in sentences."""
+    return () if read_run(paths).digests.experiment == now.digest else changes(read_experiment(paths), now)
 
 
-def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths]) -> Retry:
+def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths], *, edited: bool = False) -> Retry:
     """Plan a new run of its own lineage that takes over what others have."""
+    reuse = plan_reuse(experiment, open_sources(runs), edited=edited)
+    sound = (run for number, run in enumerate(runs) if number not in reuse.unusable)
+    newest = next((run for run in sound if read_run(run).name == experiment.name), None)
     return Retry(
         experiment=experiment,
         lineage_id="",
         retry_of=tuple(str(run.root.resolve()) for run in runs),
-        reuse=plan_reuse(experiment, open_sources(runs)),
+        reuse=reuse,
+        changed=changes_since(newest, experiment) if newest is not None else (),
     )
 
 
@@ -166,6 +177,7 @@ async def carry_out_retry(
         lineage_id=retry.lineage_id or record.run_id,
         retry_of=retry.retry_of,
         digests=msgspec.structs.replace(record.digests, earlier=digest_earlier(earlier)),
+        vouched=retry.reuse.vouched,
     )
     paths = create_run(
         options.runs_dir,

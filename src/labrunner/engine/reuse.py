@@ -4,7 +4,8 @@ Rules: a result is taken over only for the same task, variant and replication, w
 task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
 a run that was itself cut short hides nothing of the runs before it. A result that was taken over is in
 several runs: invalidated in one of them, it is not to be used from any. Where only the grader changed, or
-only grading failed, the agent's work is judged anew if it was kept.
+only grading failed, the agent's work is judged anew if it was kept. Where somebody vouches for
+edits of code, a result may come from code that is no longer there; see `labrunner.engine.vouching`.
 """
 
 from array import array
@@ -14,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from labrunner.engine.regradable import GradeAgain, Problems, find_work, is_regradable, was_spoilt
+from labrunner.engine.vouching import Vouching
 from labrunner.errors import StoreError
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import Ids
 from labrunner.records.rows import TrialRow
+from labrunner.records.run import Vouched
 from labrunner.store.layout import RunPaths
 from labrunner.store.loss import find_loss
 from labrunner.store.reading import iter_trials
@@ -52,6 +55,8 @@ class ReusePlan:
     """Sources that nothing is taken from, and why."""
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    vouched: Vouched | None = None
+    """What is taken over though code was edited since."""
 
     @property
     def reused(self) -> int:
@@ -82,9 +87,10 @@ class ReusePlan:
 class SlotFinder:
     """Finds the slot of a new run that an old trial belongs to."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, vouching: Vouching | None = None) -> None:
         """Index the experiment's tasks and variants by id."""
         self.experiment = experiment
+        self.vouching = vouching
         self.schedule = Schedule.of(experiment)
         self._tasks = {task.id: number for number, task in enumerate(experiment.tasks)}
         self._variants = {variant.id: number for number, variant in enumerate(experiment.variants)}
@@ -102,10 +108,10 @@ class SlotFinder:
 
     def objection(self, row: TrialRow, idx: int, invalidated: frozenset[str]) -> str | None:
         """Why a trial can't stand for slot `idx`; None when it can."""
-        slot = self.schedule.slot(idx)
-        if row.task_digest != self.experiment.tasks[slot.task_idx].digest:
+        task, variant = self.digests(row, idx)
+        if not self._is_same(*task):
             return "the task or its grader changed"
-        if row.variant_digest != self.experiment.variants[slot.variant_idx].digest:
+        if not self._is_same(*variant):
             return "the variant changed"
         if row.ids.trial_id in invalidated:
             return "invalidated"
@@ -126,6 +132,15 @@ class SlotFinder:
                 or problems.is_same(row.ids.task_id, self.experiment, slot)
             )
         )
+
+    def digests(self, row: TrialRow, idx: int) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The digests of task and variant that a trial has, each with the one that slot `idx` has."""
+        slot = self.schedule.slot(idx)
+        task, variant = self.experiment.tasks[slot.task_idx], self.experiment.variants[slot.variant_idx]
+        return (row.task_digest, task.digest), (row.variant_digest, variant.digest)
+
+    def _is_same(self, before: str, now: str) -> bool:
+        return before == now or (self.vouching is not None and self.vouching.covers(before, now))
 
 
 def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
@@ -167,9 +182,10 @@ def _find_results(source: Source, trials: frozenset[str]) -> dict[str, tuple[str
         return {}  # whoever takes results from it finds out, and takes none
 
 
-def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:
-    """Decide for every slot of a new run; `sources` the newest first."""
-    finder = SlotFinder(experiment)
+def plan_reuse(experiment: Experiment, sources: Sequence[Source], *, edited: bool = False) -> ReusePlan:
+    """Decide for every slot of a new run; `sources` the newest first. `edited`: edits are vouched for."""
+    vouching = Vouching(experiment, [source.paths for source in sources]) if edited else None
+    finder = SlotFinder(experiment, vouching)
     plan = ReusePlan(sources=sources, taken=array("L", bytes(_ITEM * len(finder.schedule))))
     objections: dict[int, str] = {}
     for number, source in enumerate(sources):
@@ -178,6 +194,9 @@ def plan_reuse(experiment: Experiment, sources: Sequence[Source]) -> ReusePlan:
         except StoreError as error:
             plan.unusable[number] = error
             plan.give_back(number + 1)
+            if vouching is not None:
+                vouching.give_back(number + 1)
+    plan.vouched = vouching.conclude() if vouching is not None else None
     _explain(plan, objections, finder)
     return plan
 
@@ -194,6 +213,8 @@ def _take_from(
         if objection is None:
             plan.taken[idx] = mark
             plan.again.pop(idx, None)
+            if finder.vouching is not None:
+                finder.vouching.take(mark, *finder.digests(row, idx))
             objections.pop(idx, None)
             continue
         objections.setdefault(idx, objection)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from labrunner.engine.draining import drain
-from labrunner.engine.retrying import Retry, carry_out_retry, lineage
+from labrunner.engine.retrying import Retry, carry_out_retry, changes_since, lineage
 from labrunner.engine.reuse import open_sources, plan_reuse
 from labrunner.engine.run import RunOptions, run_experiment
 from labrunner.engine.session import RunEnd, Watch
@@ -38,6 +38,8 @@ class SetOptions:
     attempts: int = 10
     """How often each is tried at most; 0 is once, as 1 is."""
     wait_s: float = 30.0
+    reuse_edited: bool = False
+    """Whether results of code that was edited since are taken over: somebody vouches for the edits."""
     on_wait: Callable[[float], None] = lambda _: None
     """Told before each wait how long it is."""
 
@@ -108,7 +110,7 @@ async def run_set(
             return _conclude_early(members, ends)
         for number in owed:
             how = options(experiments[number])
-            ends[number] = await _run_member(members[number], how, watch, on_plan)
+            ends[number] = await _run_member(members[number], how, set_options, watch, on_plan)
             members[number] = replace(members[number], newest=ends[number].paths)
             if ends[number].is_interrupted:
                 return _conclude_early(members, ends)
@@ -142,7 +144,11 @@ def _identify(record: Mapping[str, Any]) -> str:
 
 
 async def _run_member(
-    member: Member, options: RunOptions, watch: Watch, on_plan: Callable[[Retry], None]
+    member: Member,
+    options: RunOptions,
+    set_options: SetOptions,
+    watch: Watch,
+    on_plan: Callable[[Retry], None],
 ) -> RunEnd:
     if member.newest is None:
         return await run_experiment(member.experiment, options, watch)
@@ -153,7 +159,8 @@ async def _run_member(
         experiment=member.experiment,
         lineage_id=lineage_id,
         retry_of=tuple(str(run.root.resolve()) for run in chain),
-        reuse=plan_reuse(member.experiment, open_sources(chain)),
+        reuse=plan_reuse(member.experiment, open_sources(chain), edited=set_options.reuse_edited),
+        changed=changes_since(member.newest, member.experiment),
     )
     return await carry_out_retry(retry, options, watch, on_plan=on_plan)
 

@@ -1,7 +1,7 @@
 """What differs between two experiments in what is measured, in sentences for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from labrunner.experiment.digests import measured
 from labrunner.experiment.model import Experiment, Task, Variant
@@ -67,15 +67,31 @@ def _fields(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, 
         before = old[name]
         if before == after:
             continue
-        if (
-            isinstance(before, dict)
-            and isinstance(after, dict)
-            and name in ("agent", "setup", "sandbox", "grader")
-        ):
+        if not isinstance(before, dict) or not isinstance(after, dict):
+            changed.append(name)
+        elif name == "program":
+            changed += _of_program(before, after)
+        elif name in ("agent", "setup", "sandbox", "grader"):
             changed += [f"{name}.{inner}" for inner in after if before.get(inner) != after[inner]]
         else:
             changed.append(name)
     return tuple(changed)
+
+
+def _of_program(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Name what differs of a Python task: its file, the modules that it imports, or what it was made with."""
+    for name, after in new.items():
+        before = old.get(name)
+        if before == after:
+            continue
+        if name == "file":
+            yield "the task's file"
+        elif name == "modules":
+            known = before or {}
+            names = [each for each in sorted({*known, *after}) if known.get(each) != after.get(each)]
+            yield f"{'module' if len(names) == 1 else 'modules'} {listed(names)}"
+        else:
+            yield f"program.{name}"
 
 
 def _shown(value: object) -> str:

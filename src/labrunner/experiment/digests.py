@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from labrunner.experiment.model import Experiment, Folder, Program, SandboxPlan, Task, Variant
+from labrunner.experiment.model import (
+    Agent,
+    Experiment,
+    Folder,
+    Grader,
+    Program,
+    SandboxPlan,
+    Task,
+    Variant,
+)
 from labrunner.records import canonical
 
 _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
@@ -19,6 +28,13 @@ _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
     SandboxPlan: frozenset({"pull", "prune_images"}),
     Program: frozenset({"is_repeatable", "base_url", "reducer"}),
 }
+_CODE: Final[Mapping[type, frozenset[str]]] = {
+    Agent: frozenset({"dir"}),
+    Grader: frozenset({"dir"}),
+    SandboxPlan: frozenset({"build"}),
+    Program: frozenset({"file", "modules"}),
+}
+"""Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""
 
 
 def digest_task(task: Task) -> str:
@@ -61,7 +77,22 @@ def digest_experiment(experiment: Experiment) -> str:
     )
 
 
-def measured(value: Any) -> Any:  # noqa: ANN401 - any part of an experiment
+def digests_beside_code(experiment: Experiment) -> dict[str, str]:
+    """For the digest of each task and variant, one of everything that is measured but the code behind it."""
+    is_python = experiment.variants[0].program is not None
+    found = {
+        task.digest: canonical.digest(
+            # To a Python task metadata is part of a sample.
+            ["task", measured(task, beside_code=True), task.metadata if is_python else {}]
+        )
+        for task in experiment.tasks
+    }
+    for variant in experiment.variants:
+        found[variant.digest] = canonical.digest(["variant", measured(variant, beside_code=True)])
+    return found
+
+
+def measured(value: Any, *, beside_code: bool = False) -> Any:  # noqa: ANN401 - any part of an experiment
     """Reduce a part of an experiment to plain JSON of what is measured.
 
     Parts hold parts in fields and tuples only: lists and maps are the author's own plain JSON.
@@ -69,17 +100,21 @@ def measured(value: Any) -> Any:  # noqa: ANN401 - any part of an experiment
     if isinstance(value, Folder):
         return value.digest
     if isinstance(value, tuple):
-        return [measured(each) for each in value]
+        return [measured(each, beside_code=beside_code) for each in value]
     if isinstance(value, dict):
         return {str(key): each for key, each in value.items()}
-    names = _measured_names(type(value))  # type: ignore[arg-type] # mypy: a class is hashable
-    return value if names is None else {name: measured(getattr(value, name)) for name in names}
+    names = _measured_names(type(value), beside_code=beside_code)  # type: ignore[arg-type] # mypy: a class is hashable
+    if names is None:
+        return value
+    return {name: measured(getattr(value, name), beside_code=beside_code) for name in names}
 
 
 @cache
-def _measured_names(kind: type) -> tuple[str, ...] | None:
+def _measured_names(kind: type, *, beside_code: bool) -> tuple[str, ...] | None:
     """Names of the measured fields of a part; None for plain values."""
     if not dataclasses.is_dataclass(kind):
         return None
     left_out = _NOT_MEASURED.get(kind, frozenset())
+    if beside_code:
+        left_out |= _CODE.get(kind, frozenset())
     return tuple(field.name for field in dataclasses.fields(kind) if field.name not in left_out)

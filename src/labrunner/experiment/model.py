@@ -7,7 +7,7 @@ Hidden things (`target`, `solution`, grader) stand in fields of their own and ne
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -110,7 +110,7 @@ class Program:
 
     task: str
     file: Folder | None
-    """Where its function stands; None for a task that no file's function made."""
+    """Where its function stands, with the digest of its code; None for one that no file's function made."""
     arguments: Mapping[str, Any]  # any JSON: what the function was called with
     is_repeatable: bool
     """Whether the function can be called again."""
@@ -124,6 +124,8 @@ class Program:
     scorers: tuple[Any, ...]  # any JSON: each scorer's name, arguments and metrics
     reducer: str
     """How the scores of a sample's epochs become one; several ways are separated by commas."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Modules of its own project that it is made of, besides its file: digests of their code, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ class TimingGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schedule_idx: int
     attempts: tuple[AttemptTimes, ...]
     cut_off: tuple[str, ...] = ()
+    edited: bool = False
 
 
 class SlotGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):

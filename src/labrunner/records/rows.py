@@ -105,6 +105,8 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     attempts: tuple[AttemptTiming, ...]
     cut_off: tuple[str, ...] = ()
     """Folders of attempts that a crash cut off, below the trial's folder."""
+    edited: bool = False
+    """Whether it was taken over though the code that made it was edited since: somebody vouched for it."""
 
 
 class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -37,6 +37,17 @@ class Digests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Of the attempts before it; None where there were none."""
 
 
+class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Results of edited code that somebody said still stand (`--reuse-edited`)."""
+
+    trials: int
+    """How many of them were to be taken over when the run began."""
+    changes: tuple[str, ...]
+    """What had changed since they were made, in sentences."""
+    digests: dict[str, str]
+    """Digests of tasks and variants that they were made with, and those that they stand for now."""
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`run.json`: written once, before anything else, never changed."""
 
@@ -60,6 +71,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whether its verdicts are new ones on the work of that run's agents."""
     graded_times: int = 1
     """How often a regrading judges each trial. Above one it asks how steady verdicts are: no results."""
+    vouched: Vouched | None = None
+    """Set when results were taken over though code was edited since."""
     overrides: dict[
         str, Any
     ] = {}  # the command line's changes to the experiment's file, encoded by their own room

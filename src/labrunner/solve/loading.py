@@ -10,12 +10,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from labrunner.errors import InputError, LabError
+from labrunner.solve.closure import watching_imports
 from labrunner.solve.origin import split_target
 from labrunner.solve.place import inside
 from labrunner.solve.task import Task, TaskFunction, task_function
+
+_folders: Final[set[Path]] = set()
+"""Folders of task files that this process has loaded."""
 
 
 def load_tasks(target: str, arguments: Mapping[str, Any] | None = None) -> list[Task]:
@@ -46,7 +50,8 @@ def find_functions(path: Path) -> list[TaskFunction]:
 def make_task(function: TaskFunction, arguments: Mapping[str, Any]) -> Task:
     """Make a function's task, in its file's folder."""
     folder = Path(function.file).parent if function.file is not None else Path.cwd()
-    with _blaming(function.where, f"@task {function.name}"), contextlib.chdir(folder):
+    watching = watching_imports(Path(function.file)) if function.file else contextlib.nullcontext()
+    with _blaming(function.where, f"@task {function.name}"), contextlib.chdir(folder), watching:
         return function.call(**arguments)
 
 
@@ -61,11 +66,30 @@ def _load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Classes of the module look their module up here, dataclasses for one.
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    with _blaming(str(path), "loading the file"), inside(path.parent), contextlib.chdir(path.parent):
+    _come_first(path.parent)
+    with (
+        _blaming(str(path), "loading the file"),
+        inside(path.parent),
+        contextlib.chdir(path.parent),
+        watching_imports(path),
+    ):
         spec.loader.exec_module(module)
     return module
+
+
+def _come_first(folder: Path) -> None:
+    """Let a file import what lies beside it, not what lay beside another file under the same name."""
+    for name, module in list(sys.modules.items()):
+        file, top = getattr(module, "__file__", None), name.partition(".")[0]
+        if not isinstance(file, str) or not any(Path(file).is_relative_to(each) for each in _folders):
+            continue
+        here = (folder / f"{top}.py", folder / top)
+        if not Path(file).is_relative_to(folder) and any(place.exists() for place in here):
+            del sys.modules[name]
+    if str(folder) in sys.path:
+        sys.path.remove(str(folder))
+    sys.path.insert(0, str(folder))
+    _folders.add(folder)
 
 
 @contextlib.contextmanager

@@ -12,12 +12,12 @@ from typing import Any, Final
 from labrunner.errors import InputError
 from labrunner.experiment.digests import digest_experiment, digest_variant
 from labrunner.experiment.document import Document, Place
-from labrunner.experiment.folders import Contents
 from labrunner.experiment.model import Experiment, Folder, Program, Variant
 from labrunner.experiment.overrides import Overrides, apply_overrides
 from labrunner.experiment.resolution import resolve
 from labrunner.records import canonical
 from labrunner.solve import kinds
+from labrunner.solve.closure import Part, digest_modules, find_part, read_part
 from labrunner.solve.command import CommandGrader, CommandSolver, split_scorers
 from labrunner.solve.config import GenerateConfig, make_config
 from labrunner.solve.description import describe, is_plain
@@ -31,7 +31,7 @@ from labrunner.solve.sandboxes import sandbox_section
 from labrunner.solve.scorer import Judge
 from labrunner.solve.solver import Step, as_steps
 from labrunner.solve.solvers import generate
-from labrunner.solve.task import Task
+from labrunner.solve.task import Task, TaskOrigin
 
 _ASKING: Final = frozenset({"generate", "multiple_choice", "react"})
 _FEWEST_AT_ONCE: Final = 16
@@ -206,7 +206,7 @@ def _program(task: Task, live: LiveTask) -> Program:
     scorers: Sequence[Judge | CommandGrader] = (*live.judges, *([live.grader] if live.grader else []))
     return Program(
         task=origin.name if origin else task.title,
-        file=_source(origin.file) if origin and origin.file else None,
+        file=_source(origin),
         arguments=_plain_arguments(origin.arguments) if origin else {},
         is_repeatable=bool(origin and origin.is_repeatable),
         in_process=live.command is None or bool(live.judges),
@@ -217,11 +217,26 @@ def _program(task: Task, live: LiveTask) -> Program:
         steps=tuple(describe(step) for step in ([live.command] if live.command else live.steps)),
         scorers=tuple(describe(scorer) for scorer in scorers),
         reducer=",".join(epochs.reducers),
+        modules=_modules(origin, live),
     )
 
 
-def _source(file: str) -> Folder:
-    return Contents().source(Path(file))
+def _source(origin: TaskOrigin | None) -> Folder | None:
+    if origin is None or origin.file is None:
+        return None
+    return Folder(path=origin.file, digest=read_part(Part(origin.module, Path(origin.file))).digest)
+
+
+def _modules(origin: TaskOrigin | None, live: LiveTask) -> dict[str, str]:
+    """What a task is made of besides its file; without one, what its solvers and scorers stand in."""
+    if origin is not None and origin.file is not None:
+        return digest_modules(Part(origin.module, Path(origin.file)))
+    calls = [*(step.call for step in live.steps), *(judge.call for judge in live.judges)]
+    parts = {part.name: part for call in calls if (part := find_part(call)) is not None}
+    found: dict[str, str] = {}
+    for name, part in sorted(parts.items()):
+        found |= {name: read_part(part).digest, **digest_modules(part)}
+    return found
 
 
 def _plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class TaskOrigin:
     arguments: Mapping[str, Any]  # plain JSON where it can be given again
     is_repeatable: bool
     """Whether calling it again is possible at all."""
+    module: str = ""
+    """What the function's module is called in this process."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +110,7 @@ class TaskFunction:
             file=self.file,
             arguments=arguments,
             is_repeatable=self.file is not None and is_plain(arguments),
+            module=self.make.__module__,
         )
         return made
 
