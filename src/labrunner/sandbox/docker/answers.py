@@ -1,6 +1,7 @@
 """What the Docker engine answers, decoded once; nothing behind this reads its JSON."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -21,6 +22,13 @@ class EngineFacts:
     limits: frozenset[str]
     """Which limits of a plan it can enforce."""
     is_rootless: bool
+    filter: str = ""
+    """The name of its filter of system calls; empty when there is none."""
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Its version as numbers, as far as it has them."""
+        return tuple(map(int, re.findall(r"\d+", self.version.partition("-")[0].partition("+")[0])))
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> "EngineFacts":
@@ -35,6 +43,7 @@ class EngineFacts:
             root_dir=str(answer.get("DockerRootDir", "")),
             limits=frozenset(name for name, field in can.items() if answer.get(field)),
             is_rootless=any("rootless" in option for option in answer.get("SecurityOptions") or ()),
+            filter=_filter(answer.get("SecurityOptions") or ()),
         )
 
 
@@ -83,6 +92,15 @@ class ContainerState:
             mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
             volumes=tuple(each["Source"] for each in answer.get("Mounts") or () if each["Type"] == "volume"),
         )
+
+
+def _filter(options: Iterable[str]) -> str:
+    """The filter's name in options such as `name=seccomp,profile=default`."""
+    for option in options:
+        words = dict(word.partition("=")[::2] for word in option.split(","))
+        if words.get("name") == "seccomp":
+            return words.get("profile") or "default"
+    return ""
 
 
 def _status(state: Mapping[str, Any]) -> Status:

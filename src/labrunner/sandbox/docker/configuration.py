@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.syscalls import choose_filter
 from labrunner.sandbox.door import AttemptFolders, Check, SandboxSpec
 from labrunner.sandbox.limits import FSIZE_SLACK_MIB, MIB
 from labrunner.sandbox.paths import AGENTLAB
@@ -60,7 +61,7 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
             "NetworkMode": BRIDGE if guest.is_networked else "none",
             "CapDrop": ["ALL"],
             "CapAdd": list(CAPABILITIES),
-            "SecurityOpt": ["no-new-privileges"],
+            "SecurityOpt": ["no-new-privileges", *_filter(guest.engine)],
             "ReadonlyRootfs": plan.read_only,
             "Tmpfs": dict(plan.tmpfs),
             "LogConfig": {"Type": "json-file", "Config": {"max-size": LARGEST_LOG, "max-file": "1"}},
@@ -69,6 +70,11 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
             **_limits(plan, enforced(plan, guest.engine)),
         },
     }
+
+
+def _filter(engine: EngineFacts) -> Iterator[str]:
+    if (chosen := choose_filter(engine)) is not None:
+        yield f"seccomp={chosen}"
 
 
 def enforced(plan: SandboxPlan, engine: EngineFacts) -> dict[str, float | int | str | bool | None]:

@@ -42,6 +42,7 @@ from labrunner.sandbox.docker.removal import Removals
 from labrunner.sandbox.docker.sandbox import DockerSandbox
 from labrunner.sandbox.docker.stage import Stage
 from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
+from labrunner.sandbox.docker.syscalls import check_filter
 from labrunner.sandbox.docker.text import House
 from labrunner.sandbox.door import (
     NO_DEMANDS,
@@ -97,7 +98,7 @@ class DockerMaker:
         except SandboxFailed as failure:
             return (unreachable(failure),)
         checks = [check_engine(facts), check_room(facts), check_enforced(plan, facts)]
-        checks += check_demands(plan, demands)
+        checks += (*check_filter(facts), *check_demands(plan, demands))
         try:
             if await self._images.is_deferred(plan):
                 return (*checks, check_deferred(plan))
