@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 
 from labrunner.errors import InputError
+from labrunner.solve.answers import read_choices
 from labrunner.solve.messages import ModelOutput
 from labrunner.solve.metrics import Epochs, accuracy, find_reducer, mean, std, stderr, var
 from labrunner.solve.sample import Choices, Target
 from labrunner.solve.score import value_to_float
 from labrunner.solve.scorer import Judge, as_judges, scorer
 from labrunner.solve.scorers import answer, choice, exact, includes, match, pattern
-from labrunner.solve.solvers import read_letters
 from labrunner.solve.state import TaskState
 
 
@@ -43,17 +43,20 @@ def value(judge: Judge, state: TaskState, *target: str) -> Any:
         (match(numeric=True), "3, not 4", "3", "I"),
         (match("begin", numeric=True), "3, not 4", "3", "C"),
         (match("any", numeric=True), "3, not 4", "4.0", "C"),
-        (match("exact", numeric=True), "(3.0)", "3", "C"),
+        (match("exact", numeric=True), "3.0", "3", "C"),
+        (match("exact", numeric=True), "(3.0)", "3", "I"),
         (match("exact", numeric=True), "3 or so", "3", "I"),
         (match(numeric=True), "15", "5", "I"),
         (match(numeric=True), "5", "-5", "I"),
-        (match(numeric=True), "x=-5", "-5", "C"),
+        (match(numeric=True), "x=-5", "-5", "I"),
+        (match(numeric=True), "x = -5", "-5", "C"),
         (match(numeric=True), "-$5", "\N{MINUS SIGN}5", "C"),
         (match(numeric=True), "0.5", "5", "I"),
         (match(numeric=True), "1234568", "1234567", "I"),
         (match(numeric=True), "12345678901234567891", "12345678901234567890", "I"),
         (match(numeric=True), "1e3", "1000", "C"),
-        (match(numeric=True), "from 3-5", "5", "C"),
+        (match(numeric=True), "from 3-5", "5", "I"),
+        (match(numeric=True), "60%", "60", "I"),
         (match(numeric=True), "it is Paris", "Paris", "C"),
         (match(numeric=True), "no idea", "3", "I"),
         (exact(), "4.2", "42", "I"),
@@ -64,6 +67,7 @@ def value(judge: Judge, state: TaskState, *target: str) -> Any:
         (exact(), "", "A", "I"),
         (exact(), "the", "A", "I"),
         (exact(), "a", "A", "C"),
+        (exact(), "New-York", "New York", "C"),
         (exact(), "The  Answer!", "answer", "C"),
         (exact(), "answers", "answer", "I"),
         (pattern(r"ANSWER: (\w+)"), "so ANSWER: yes", "YES", "C"),
@@ -88,7 +92,7 @@ def test_one_of_several_targets_is_enough() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "target", "expected"),
-    [("B", ["B"], "C"), ("A", ["B"], "I"), ("", ["B"], "I"), ("AB", ["A", "B"], "C"), ("AB", ["A"], "I")],
+    [("B", ["B"], "C"), ("A", ["B"], "I"), ("", ["B"], "N"), ("AB", ["A", "B"], "C"), ("AB", ["A"], "I")],
 )
 def test_choices_are_right_when_they_are_those_of_the_target(
     chosen: str, target: list[str], expected: str
@@ -98,6 +102,15 @@ def test_choices_are_right_when_they_are_those_of_the_target(
 
 def test_a_choice_may_be_named_by_its_text() -> None:
     assert value(choice(), state_of("", ["one", "two"], "B"), "two") == "C"
+
+
+def test_a_letter_means_the_choice_of_that_letter_though_another_has_it_as_its_text() -> None:
+    assert value(choice(), state_of("", ["B", "A"], "A"), "A") == "C"
+
+
+def test_a_target_that_names_no_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match="target 'D' of sample 1 names no choice of the 2 that there are"):
+        value(choice(), state_of("", ["one", "two"], "A"), "D")
 
 
 def test_shuffled_choices_are_judged_by_where_they_stood() -> None:
@@ -112,9 +125,9 @@ def test_shuffled_choices_are_judged_by_where_they_stood() -> None:
     [
         ("ANSWER: B", False, {"B"}),
         ("answer: (b)", False, {"B"}),
-        ("I say ANSWER: A\nno: ANSWER: C", False, set()),
+        ("I say ANSWER: A\nno: ANSWER: C", False, {"C"}),
         ("thinking\nANSWER: C.", False, {"C"}),
-        ("B", False, {"B"}),
+        ("B", False, set()),
         ("Both are fine", False, set()),
         ("ANSWER: A, C", True, {"A", "C"}),
         ("ANSWER: AC", True, {"A", "C"}),
@@ -122,17 +135,16 @@ def test_shuffled_choices_are_judged_by_where_they_stood() -> None:
         ("ANSWER: Z", False, set()),
         ("ANSWER: C) A cat", False, {"C"}),
         ("ANSWER: C. A cat", False, {"C"}),
+        ("ANSWER: C. A dog and a cat", True, {"C"}),
         ("ANSWER: Z. A cat", False, set()),
         ("**ANSWER: B**", False, {"B"}),
         ("ANSWER: B because A is wrong", False, set()),
         ("So the ANSWER: B", False, {"B"}),
-        ("cab", True, {"A", "B", "C"}),
-        ("cat", True, set()),
         ("ANSWER: Paris", True, set()),
     ],
 )
 def test_letters_are_read_from_an_answer(said: str, several: bool, expected: set[str]) -> None:
-    assert read_letters(said, "ABC", several=several) == expected
+    assert read_choices(said, "ABC", several=several) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,29 @@
 """Scorers that ask a model whether an answer is right."""
 
+import json
 import re
+from collections.abc import Callable
 from typing import Final
 
+from labrunner.errors import AttemptFailed
+from labrunner.records.cause import Cause
+from labrunner.solve.answers import read_grade
+from labrunner.solve.messages import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageTool,
+)
 from labrunner.solve.metrics import accuracy, stderr
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.sample import Target
-from labrunner.solve.score import CORRECT, INCORRECT, PARTIAL, Score
+from labrunner.solve.score import Score
 from labrunner.solve.scorer import Judge, Scorer, scorer
 from labrunner.solve.solvers import fill, read_template
 from labrunner.solve.state import TaskState
+from labrunner.solve.transcript import shorten
 
+MOST_SHOWN: Final = 2000
 TEMPLATE: Final = (
     "You judge an answer to a task.\n\n[BEGIN TASK]\n{question}\n[END TASK]\n\n[BEGIN ANSWER]\n{answer}\n"
     "[END ANSWER]\n\n[BEGIN CRITERION]\n{criterion}\n[END CRITERION]\n\n"
@@ -22,7 +35,14 @@ FACT_TEMPLATE: Final = (
     "Does the answer hold what the expert's holds? Style, grammar and additions do not matter.\n\n"
     "{instructions}"
 )
-_PATTERN: Final = r"(?i)GRADE\s*:\s*([CPI])\b"
+_BORDER: Final = re.compile(r"\[(BEGIN|END) (?=(?:TASK|QUESTION|ANSWER|EXPERT|CRITERION)\])", re.IGNORECASE)
+"""What our templates set their parts apart with: an answer that holds one must not end its own part."""
+
+
+class NoGrade(AttemptFailed):
+    """A judge gave no grade that it was asked for: its word is missing, which is no word on the answer."""
+
+    cause = Cause.SOLVER
 
 
 @scorer(metrics=[accuracy(), stderr()])
@@ -30,31 +50,36 @@ def model_graded_qa(
     template: str | None = None,
     instructions: str | None = None,
     grade_pattern: str | None = None,
-    include_history: bool = False,
+    include_history: bool | Callable[[TaskState], str] = False,
     partial_credit: bool = False,
     model: str | Model | None = None,
 ) -> Scorer:
     """Ask a model whether the answer meets the target as its criterion; without `model`, the trial's own.
 
-    With `include_history` it is shown the conversation, not only what was asked first.
+    A `template` of your own has `{question}`, `{answer}`, `{criterion}` and `{instructions}`; `instructions`
+    say how to grade, and what `grade_pattern` finds first is the score's value. With `include_history` the
+    model is shown the conversation, not only what was asked first.
     """
     text = read_template(template or TEMPLATE)
     told = instructions or _instructions(partial_credit)
-    wanted = re.compile(grade_pattern or _PATTERN)
+    wanted = None if grade_pattern is None else re.compile(grade_pattern)
+    offered = None if instructions else "CPI" if partial_credit else "CI"
 
     async def score(state: TaskState, target: Target) -> Score:
         values = {
-            "question": _history(state) if include_history else state.input_text,
-            "answer": state.output.completion,
-            "criterion": target.text,
+            "question": _within_borders(_question(state, include_history)),
+            "answer": _within_borders(state.output.completion),
+            "criterion": _within_borders(target.text),
             "instructions": told,
         }
         prompt = fill(text, state, values)
         verdict = (await get_model(model).generate(prompt)).completion
-        found = wanted.findall(verdict)
-        if not found:
-            return Score(INCORRECT, state.output.completion, f"no grade was found in: {verdict}")
-        return Score(_grade(found[-1], partial_credit), state.output.completion, verdict)
+        grade = read_grade(verdict, offered) if wanted is None else _first(wanted, verdict)
+        if grade is None:
+            raise NoGrade(
+                "no_grade", f"no grade was found in what the model said: {shorten(verdict, MOST_SHOWN)}"
+            )
+        return Score(grade, state.output.completion, verdict)
 
     return score
 
@@ -63,7 +88,7 @@ def model_graded_fact(
     template: str | None = None,
     instructions: str | None = None,
     grade_pattern: str | None = None,
-    include_history: bool = False,
+    include_history: bool | Callable[[TaskState], str] = False,
     partial_credit: bool = False,
     model: str | Model | None = None,
 ) -> Judge:
@@ -82,12 +107,39 @@ def model_graded_fact(
 model_graded = model_graded_qa
 
 
+def _question(state: TaskState, include_history: bool | Callable[[TaskState], str]) -> str:
+    if callable(include_history):
+        return include_history(state)
+    return _history(state) if include_history else state.input_text
+
+
 def _history(state: TaskState) -> str:
-    """What was said up to the answer; system messages are no part of the question."""
-    said = [message for message in state.messages if message.role != "system"]
-    if said and said[-1].role == "assistant":
-        said.pop()
-    return "\n\n".join(f"{message.role}: {message.content}" for message in said)
+    """What was said up to the last answer; system messages are no part of the question."""
+    said = [message for message in state.messages if not isinstance(message, ChatMessageSystem)]
+    answers = [at for at, message in enumerate(said) if isinstance(message, ChatMessageAssistant)]
+    kept = said[: answers[-1]] if answers else said
+    return "\n\n".join([*(each.content for each in kept[:1]), *(_speak(each) for each in kept[1:])])
+
+
+def _speak(message: ChatMessage) -> str:
+    match message:
+        case ChatMessageAssistant():
+            calls = [f"{call.function}({json.dumps(call.arguments)})" for call in message.tool_calls or ()]
+            return "\n\n".join([f"Assistant: {message.content}".rstrip(), *calls])
+        case ChatMessageTool():
+            error = f"{message.error.message} " if message.error else ""
+            return f"Tool ({message.function}): {error}{message.content}"
+        case _:
+            return f"{message.role.capitalize()}: {message.content}"
+
+
+def _within_borders(text: str) -> str:
+    return _BORDER.sub(r"[\1-", text)
+
+
+def _first(wanted: re.Pattern[str], verdict: str) -> str | None:
+    found = wanted.search(verdict)
+    return None if found is None else found[1] if wanted.groups else found[0]
 
 
 def _instructions(partial_credit: bool) -> str:
@@ -96,10 +148,3 @@ def _instructions(partial_credit: bool) -> str:
         f"Think first. Then write, on the last line, GRADE: followed by C when it does,{partly} or I when "
         "it does not, and nothing else."
     )
-
-
-def _grade(letter: str, partial_credit: bool) -> str:
-    grade = letter.upper()
-    if grade == PARTIAL:
-        return PARTIAL if partial_credit else INCORRECT
-    return CORRECT if grade == CORRECT else INCORRECT

@@ -2,22 +2,21 @@
 
 import re
 import string
-import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
+from labrunner.solve.answers import label, position, read_answer
 from labrunner.solve.metrics import accuracy, stderr
-from labrunner.solve.numerals import find_numbers, read_number, write_number
+from labrunner.solve.numerals import find_numbers, parse, read_number, write_number
 from labrunner.solve.sample import Target
-from labrunner.solve.score import CORRECT, INCORRECT, Score
+from labrunner.solve.score import CORRECT, INCORRECT, NOANSWER, Score
 from labrunner.solve.scorer import Scorer, scorer
-from labrunner.solve.solvers import read_letters
 from labrunner.solve.state import TaskState
 
 Location: TypeAlias = Literal["begin", "end", "any", "exact"]
-_LETTERS = string.ascii_uppercase
 _ARTICLES = frozenset({"a", "an", "the"})
+_PUNCTUATION_BUT_SIGNS = string.punctuation.translate(str.maketrans("", "", "-+."))
 
 
 @scorer(metrics=[accuracy(), stderr()])
@@ -52,7 +51,7 @@ def match(location: Location = "end", *, ignore_case: bool = True, numeric: bool
 @scorer(metrics=[accuracy(), stderr()])
 def exact() -> Scorer:
     """Right when the answer is a target, but for case, articles, punctuation and how numbers are written."""
-    return _comparing(lambda answer, wanted: _normalised(answer) == _normalised(wanted))
+    return _comparing(lambda answer, wanted: _normalised(answer) == _normalised(wanted) != "")
 
 
 @scorer(metrics=[accuracy(), stderr()])
@@ -66,52 +65,76 @@ def pattern(pattern: str, *, ignore_case: bool = True, match_all: bool = False) 
         if found is None:
             return Score(INCORRECT, explanation=f"the pattern was not found in: {completion}")
         groups = [group for group in (found.groups() or (found[0],)) if group is not None]
-        fits = [_is_among(group, target, ignore_case) for group in groups]
-        is_right = bool(fits) and (all(fits) if match_all else any(fits))
-        answer = groups[fits.index(True)] if True in fits else groups[0] if groups else None
-        return Score(CORRECT if is_right else INCORRECT, answer, completion)
+        right = [group for group in groups if _is_among(group, target, ignore_case)]
+        if match_all:
+            all_right = bool(groups) and len(right) == len(groups)
+            return Score(
+                _judged(all_right and target.text != ""), target.text if all_right else None, completion
+            )
+        # Of one group people want to see what it found; of several, nobody knows which they mean.
+        answer = right[0] if right else groups[0] if groups and compiled.groups <= 1 else None
+        return Score(_judged(bool(right and right[0])), answer, completion)
 
     return score
 
 
 @scorer(metrics=[accuracy(), stderr()])
 def answer(pattern: Literal["letter", "word", "line"]) -> Scorer:
-    """Right when what stands after `ANSWER:` is a target."""
-    ends = {"letter": r"([A-Za-z])(?![A-Za-z])", "word": r"(\w+)", "line": r"(.+?)\s*$"}
-    compiled = re.compile(r"ANSWER\s*:\s*" + ends[pattern], re.IGNORECASE | re.MULTILINE)
+    """Right when what stands behind the last `ANSWER:` is a target: a letter, a word or a line."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        found = compiled.findall(state.output.completion)
-        said = str(found[-1]).strip() if found else None
-        is_right = said is not None and _is_among(said, target, True)
-        return Score(CORRECT if is_right else INCORRECT, said, state.output.completion)
+        said = read_answer(state.output.completion, pattern)
+        if said is None:
+            return Score(INCORRECT, explanation=f"no answer was found in: {state.output.completion}")
+        return Score(_judged(_is_among(said, target, True)), said, state.output.completion)
 
     return score
 
 
 @scorer(metrics=[accuracy(), stderr()])
 def choice() -> Scorer:
-    """Right when the choices that the model took are those of the target: letters, or their texts."""
+    """Right when the choices that the model took are those of the target: letters, or their texts.
+
+    An empty answer has the value N.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:
+        if not state.choices:
+            raise ValueError(f"sample {state.sample_id} has no choices, which choice() judges")
         taken = {each.original_position for each in state.choices if each.correct}
-        wanted = _wanted_positions(state, target)
-        said = ", ".join(_LETTERS[position] for position in sorted(taken))
-        return Score(CORRECT if taken and taken == wanted else INCORRECT, said, state.output.completion)
+        said = ", ".join(label(at) for at in sorted(taken))
+        completion = state.output.completion
+        if taken == _wanted_positions(state, target) and taken:
+            return Score(CORRECT, said, completion)
+        return Score(INCORRECT if taken or completion.strip() else NOANSWER, said, completion)
 
     return score
 
 
 def _wanted_positions(state: TaskState, target: Target) -> set[int]:
-    texts = {each.value: each.original_position for each in state.choices}
-    letters = _LETTERS[: len(state.choices)]
+    """Where the right choices stood: by their letters, or else by their texts."""
     wanted: set[int] = set()
+    texts = {each.value: each.original_position for each in state.choices}
     for text in target:
-        if text in texts:
+        named = [position(name) for name in _names(text)]
+        if named and all(at is not None and at < len(state.choices) for at in named):
+            wanted |= {at for at in named if at is not None}
+        elif text in texts:
             wanted.add(texts[text])
         else:
-            wanted |= {letters.index(letter) for letter in read_letters(text, letters, several=True)}
+            told = f"names no choice of the {len(state.choices)} that there are"
+            raise ValueError(f"target {text!r} of sample {state.sample_id} {told}")
     return wanted
+
+
+def _names(text: str) -> list[str]:
+    """Letters and numbers of choices: `A,C`, `A C` and `AC` are two."""
+    words = text.replace(",", " ").split()
+    return [name for word in words for name in ([word] if word.isdecimal() else word)]
+
+
+def _judged(is_right: bool) -> str:
+    return CORRECT if is_right else INCORRECT
 
 
 def _comparing(fits: Callable[[str, str], bool]) -> Scorer:
@@ -125,7 +148,7 @@ def _comparing(fits: Callable[[str, str], bool]) -> Scorer:
 
 def _is_among(found: str, target: Target, ignore_case: bool) -> bool:
     if ignore_case:
-        return found.casefold() in {wanted.casefold() for wanted in target}
+        return found.lower() in {wanted.lower() for wanted in target}
     return found in target
 
 
@@ -147,7 +170,7 @@ def _stripped(text: str) -> str:
 
 def _has_number(answer: str, number: Decimal, location: Location) -> bool:
     if location == "exact":
-        return read_number(answer) == number
+        return read_number(answer, around="") == number
     found = list(find_numbers(answer))
     match location:
         case "begin":
@@ -159,14 +182,27 @@ def _has_number(answer: str, number: Decimal, location: Location) -> bool:
 
 
 def _normalised(text: str) -> str:
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    words = [word for each in plain.split() if (word := _normalised_word(each))]
-    kept = [word for word in words if word not in _ARTICLES]
-    return " ".join(kept or words)  # "A" may be all that is asked for
+    words = [_normalised_word(part) for word in text.casefold().split(" ") for part in _parts(word)]
+    spelled = [part for word in words for part in word.split()]
+    kept = [part for part in spelled if part not in _ARTICLES]
+    return " ".join(kept or spelled)  # "A" may be all that is asked for
+
+
+def _parts(word: str) -> list[str]:
+    """A word at its hyphens; that of a negative number is a sign."""
+    return [word] if parse(_stripped_but_sign(word)) is not None else word.split("-")
 
 
 def _normalised_word(word: str) -> str:
-    number = read_number(word)
+    number = parse(_stripped_but_sign(word))
     if number is not None:
         return write_number(number)
-    return "".join(char for char in word if char not in string.punctuation)
+    bare = "".join(char for char in word if char not in string.punctuation)
+    number = parse(bare)
+    return bare if number is None else write_number(number)
+
+
+def _stripped_but_sign(word: str) -> str:
+    """A word without the punctuation around it, but with a number's sign and leading point."""
+    left = word.strip().lstrip(_PUNCTUATION_BUT_SIGNS).rstrip(string.punctuation)
+    return left if parse(left) is not None else _stripped(left)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from labrunner.solve.answers import label, read_choices
 from labrunner.solve.config import make_config
 from labrunner.solve.description import describe
 from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
@@ -14,7 +15,6 @@ from labrunner.solve.solver import Generate, Solver, Step, ToolCalls, as_steps, 
 from labrunner.solve.state import TaskState
 from labrunner.solve.tool import Tool, as_tool
 
-_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FIELD: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -141,21 +141,21 @@ def multiple_choice(
 ) -> Solver:
     """Ask a multiple-choice question and note which choices the model takes; `choice()` scores it.
 
+    A `template` of your own, a text or a file's path, has `{question}`, `{choices}` and maybe `{letters}`.
     `cot` asks for thoughts before the answer, where there is no template of your own.
     `shuffle`, true or a seed, puts the choices into an order of the sample's own, the same in every run.
     """
     own = SEVERAL_CHOICES if multiple_correct else MULTIPLE_CHOICE
     text = read_template(template or (own + THINK_FIRST if cot else own))
+    if "{question}" not in text or "{choices}" not in text:
+        raise ValueError("a template of multiple_choice() needs {question} and {choices} in it")
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         if not state.choices:
             raise ValueError(f"sample {state.sample_id} has no choices, which multiple_choice() asks about")
-        if len(state.choices) > len(_LETTERS):
-            told = f"{len(state.choices)} choices, and multiple_choice() has {len(_LETTERS)} letters"
-            raise ValueError(f"sample {state.sample_id} has {told}")
         if shuffle is not False:
             random.Random(f"{int(shuffle)} {state.sample_id}").shuffle(state.choices.choices)
-        letters = _LETTERS[: len(state.choices)]
+        letters = [label(index) for index in range(len(state.choices))]
         listed = "\n".join(
             f"{letter}) {choice.value}" for letter, choice in zip(letters, state.choices, strict=True)
         )
@@ -163,36 +163,12 @@ def multiple_choice(
         values = {"question": prompt.text, "choices": listed, "letters": ",".join(letters)}
         prompt.text = fill(text, state, values)
         state = await generate(state, max_tokens=max_tokens)
-        chosen = read_letters(state.output.completion, letters, several=multiple_correct)
+        chosen = read_choices(state.output.completion, letters, several=multiple_correct)
         for index, letter in enumerate(letters):
             state.choices.mark_choice(index, letter in chosen)
         return state
 
     return solve
-
-
-def read_letters(completion: str, letters: str, *, several: bool) -> set[str]:
-    """The letters that an answer names; none when it can't be told."""
-    said = _read_said(completion).upper()
-    alone = re.match(r"\W*([A-Z])\s*[).:\]}*]", said)
-    if alone and not several:  # "D) A cat" means D
-        return {alone[1]} & set(letters)
-    named = re.findall(r"(?<![A-Z])([A-Z])(?![A-Z])", said)
-    if not named and several and set(said) <= set(letters):
-        named = list(said)
-    chosen = {letter for letter in named if letter in letters}
-    return chosen if several or len(chosen) == 1 else set()
-
-
-def _read_said(completion: str) -> str:
-    """What stands behind the last `ANSWER:` that begins a line, or behind the only one; or a few letters."""
-    starts = re.findall(r"(?i)^\W*ANSWER\W*:\s*(.+?)\s*$", completion, re.MULTILINE)
-    if starts:
-        return str(starts[-1])
-    inside = re.findall(r"(?i)\bANSWER\W*:\s*(.+?)\s*$", completion, re.MULTILINE)
-    if len(inside) == 1:
-        return str(inside[0])
-    return completion.strip() if len(completion.strip()) <= 3 else ""
 
 
 def read_template(template: str) -> str:
