@@ -11,7 +11,8 @@ from bench.analysis import make_run
 from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
 from bench.rounds import Side, Sizes, Work, take_rounds
-from labrunner.engine.lookup import picture, read_experiment
+from labrunner.engine.lookup import picture
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.results import summarise_run
 from labrunner.records import canonical
 from labrunner.store.layout import RunPaths

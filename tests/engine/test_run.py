@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labrunner.engine.lookup import find_trial, picture, read_experiment
+from labrunner.engine.lookup import find_trial, picture
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.session import Live
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.model import Breaker

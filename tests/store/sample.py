@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import msgspec
+
 from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming, Evaluator, PhaseFact, Prediction
 from labrunner.records.ids import Ids, make_trial_id
@@ -12,6 +14,7 @@ from labrunner.records.rows import (
     SlotRows,
     TimingRow,
     TrialRow,
+    seal_timing,
     slot_commit_id,
 )
 from labrunner.records.run import (
@@ -101,6 +104,16 @@ def make_rows(idx: int, run_id: str = "run-1", note: str = "") -> SlotRows:
         primary_metric_value=idx,  # an int on purpose: it must not come back as a float
         evaluator=Evaluator(name="grader"),
     )
+    timing = TimingRow(
+        schema_version="trial_timing_v1",
+        schedule_idx=idx,
+        ids=ids,
+        attempts=(
+            AttemptTiming(
+                attempt=1, started_at="2026-01-01T00:00:00Z", ended_at="x", host="h", sandbox="fake"
+            ),
+        ),
+    )
     return SlotRows(
         schedule_idx=idx,
         trial_id=trial_id,
@@ -109,16 +122,7 @@ def make_rows(idx: int, run_id: str = "run-1", note: str = "") -> SlotRows:
         predictions=(prediction,) if idx % 2 and not is_failed else (),
         scores=() if is_failed else (score,),
         trial=_make_trial(idx, ids, commit_id, is_failed=is_failed),
-        timing=TimingRow(
-            schema_version="trial_timing_v1",
-            schedule_idx=idx,
-            ids=ids,
-            attempts=(
-                AttemptTiming(
-                    attempt=1, started_at="2026-01-01T00:00:00Z", ended_at="x", host="h", sandbox="fake"
-                ),
-            ),
-        ),
+        timing=msgspec.json.decode(seal_timing(canonical.encode(timing)), type=TimingRow),
     )
 
 

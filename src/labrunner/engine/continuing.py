@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.rereading import Reread, reread_file, resolve_again
 from labrunner.engine.retrying import judging, refuse_regrade
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse

@@ -5,7 +5,7 @@ Rule: nothing new is started, and the run's status stays as the crash left it.
 
 from dataclasses import replace
 
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.run import RunOptions, make_executor, make_plan, sit_down
 from labrunner.engine.session import Live
 from labrunner.store.layout import RunPaths

@@ -8,8 +8,6 @@ from typing import Final
 from labrunner.engine.results import Results, read_results
 from labrunner.engine.summaries import read_summary
 from labrunner.errors import InputError
-from labrunner.experiment import codec
-from labrunner.experiment.model import Experiment
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -37,13 +35,6 @@ class RunInFull(RunPicture):
     """A run with what its summary was made from."""
 
     results: Results
-
-
-def read_experiment(paths: RunPaths) -> Experiment:
-    """The experiment that a run carries out, as it recorded it."""
-    record = read_run(paths)
-    with paths.tasks.open("rb") as lines:
-        return codec.from_record(record.experiment, lines)
 
 
 def picture(paths: RunPaths) -> RunPicture:

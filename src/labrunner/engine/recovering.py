@@ -19,8 +19,8 @@ import msgspec
 from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import link_tree, rewrite
 from labrunner.engine.history import encode_earlier
-from labrunner.engine.lookup import read_experiment
 from labrunner.engine.postmortem import find_last_sign
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.session import make_summary
 from labrunner.errors import InputError, RunLocked
 from labrunner.experiment.model import Experiment
@@ -44,6 +44,7 @@ from labrunner.store.salvage import count_committed, iter_sound
 from labrunner.store.survey import read_invalidations
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.writer import RunWriter, open_writer
+from labrunner.store.written import open_file
 
 BATCH: Final = 256
 
@@ -114,7 +115,9 @@ class _Report:
 
     async def write(self, runs_dir: Path) -> Recovered:
         earlier = encode_earlier(read_earlier_rows(self._source, self._record))
-        with self._source.tasks.open("rb") as tasks, self._source.schedule.open("rb") as schedule:
+        # The schedule follows from the experiment: one that is damaged is made anew.
+        with open_file(self._source.tasks) as tasks:
+            schedule = self._schedule.lines(self._experiment)
             paths = create_run(runs_dir, self._record, tasks, schedule, earlier)
         self._carry_marks(paths)
         async with open_writer(paths) as writer:

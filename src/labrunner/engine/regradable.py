@@ -8,7 +8,7 @@ more than a workspace, and work in a folder of an image went with its container:
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.experiment.digests import digest_problem
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Slot

@@ -16,7 +16,7 @@ import msgspec
 
 from labrunner.engine.history import digest_earlier, encode_earlier, gather_history
 from labrunner.engine.keptwork import KeptWork, KeptWorkExecutor
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.regradable import find_work, is_kept, was_spoilt
 from labrunner.engine.retrying import lineage
 from labrunner.engine.reuse import ReusePlan, SlotFinder, open_sources, plan_reuse

@@ -12,8 +12,8 @@ from labrunner.analysis.report import make_arms
 from labrunner.analysis.requirements import Requirements, find_unmet
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.summaries import basis_of, seal_summary
-from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.records.canonical import stamp
 from labrunner.records.rows import Benchmark
@@ -65,9 +65,7 @@ class Results:
 def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
     """Read a run, live or dead. Nothing is written."""
     record = record or read_run(paths)
-    with paths.tasks.open("rb") as lines:
-        experiment = codec.from_record(record.experiment, lines)
-    return gather(experiment, record.run_id, paths)
+    return gather(read_experiment(paths, record), record.run_id, paths)
 
 
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:

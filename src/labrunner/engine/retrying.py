@@ -12,7 +12,7 @@ import msgspec
 from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.history import digest_earlier, encode_earlier, gather_history
 from labrunner.engine.keptwork import KeptWork, KeptWorkExecutor
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.engine.rereading import Reread, reread_file, resolve_again
 from labrunner.engine.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.engine.run import (

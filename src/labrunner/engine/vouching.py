@@ -8,7 +8,7 @@ record, so that a retry of that run knows which code its results came from, also
 from collections import Counter
 from collections.abc import Iterable
 
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.errors import StoreError
 from labrunner.experiment.changes import changes
 from labrunner.experiment.digests import digests_beside_code

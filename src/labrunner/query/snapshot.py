@@ -18,7 +18,9 @@ from labrunner.store.buffer import Completion
 from labrunner.store.events import read_events
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
+from labrunner.store.record import read_run
 from labrunner.store.survey import PIECE_BYTES, Survey, read_invalidations, survey
+from labrunner.store.written import open_file, refuse_altered, size_of
 
 FILES: Final = ("trials", "scores", "predictions", "timings", "events")
 
@@ -79,6 +81,7 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
     # Asked before the journal is read: an owner that comes later makes files grow, which is seen.
     in_place = not copy and not is_owned(paths)
     with survey(paths) as seen:
+        refuse_altered(paths.tasks, read_run(paths).digests.tasks)
         sources.tasks.append((seen.run_id, _plain_path(paths.tasks, place)))
         sources.invalidations += [(seen.run_id, mark) for mark in read_invalidations(paths)]
         for name in names:
@@ -96,7 +99,7 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
 def _committed(seen: Survey, name: str, place: Path, *, in_place: bool) -> Source:
     path: Path = getattr(seen.paths, name)
     end = _end_of_timings(path, seen.committed) if name == "timings" else getattr(seen.ends, name)
-    size = path.stat().st_size
+    size = size_of(path)
     if size < end:
         raise DamagedRun(f"{path}: {size} bytes, but {end} are committed; try: lab verify")
     if in_place and size == end and not _GLOB & set(str(path)):
@@ -109,7 +112,7 @@ def _committed(seen: Survey, name: str, place: Path, *, in_place: bool) -> Sourc
 def _end_of_timings(path: Path, committed: int) -> int:
     """Where the line of the last committed slot ends: timings have no offsets in the journal."""
     left, at = committed, 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while left and (piece := file.read(PIECE_BYTES)):
             lines = piece.count(b"\n")
             if lines >= left:

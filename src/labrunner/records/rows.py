@@ -107,6 +107,8 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Folders of attempts that a crash cut off, below the trial's folder."""
     edited: bool = False
     """Whether it was taken over though the code that made it was edited since: somebody vouched for it."""
+    seal: str = ""
+    """Short digest of the line without it: no chain covers what depends on the clock."""
 
 
 class SlotRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +136,36 @@ def lines_digest(lines: Iterable[bytes], run_id: str) -> str:
     no row of the run, or not in canonical form.
     """
     return canonical.digest_bytes(*(_blank_line(line, run_id) for line in lines))
+
+
+def have_digest(lines: Iterable[bytes], run_id: str, digest: str) -> bool:
+    """Whether a slot's lines are rows of the run with this digest."""
+    given, spelt = tuple(lines), _spell(run_id)
+    # Blanked as text, an id that stands in its usual place gives the very bytes that were hashed. Lines for
+    # which that is not so are taken apart below: many times slower, and hardly ever needed.
+    if all(spelt in line for line in given):
+        blanked = (line.replace(spelt, _spell(BLANK_RUN_ID), 1) for line in given)
+        if canonical.digest_stream(blanked) == digest:
+            return True
+    try:
+        return lines_digest(given, run_id) == digest
+    except (ValueError, RecursionError):
+        return False
+
+
+def seal_timing(line: bytes) -> bytes:
+    """Seal a timing row, given as its canonical line without a seal and without its end."""
+    return b'%b,"seal":"%b"}' % (line[:-1], _seal_of(line))
+
+
+def is_sealed_timing(line: bytes) -> bool:
+    """Whether a line of `timings.jsonl`, its end included, is as it was written."""
+    body, mark, rest = line.rpartition(b',"seal":"')
+    return bool(mark) and rest == b'%b"}\n' % _seal_of(body + b"}")
+
+
+def _seal_of(line: bytes) -> bytes:
+    return canonical.digest_bytes(line)[7:23].encode()
 
 
 def blank_row(row: object, line: bytes, run_id: str) -> bytes:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
-from labrunner.engine.lookup import read_experiment
+from labrunner.engine.recorded import read_experiment
 from labrunner.experiment.model import Experiment, Program
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunRecord, RunStatus

@@ -16,6 +16,8 @@ from labrunner.store.findings import Findings
 from labrunner.store.journal import Placed, decode_line
 from labrunner.store.layout import RunPaths
 from labrunner.store.rowfiles import RowFiles, open_rows
+from labrunner.store.timings import find_wrong_timing
+from labrunner.store.written import open_file
 
 Row = TypeVar("Row", TrialRow, TimingRow)
 
@@ -39,8 +41,8 @@ def check_committed(paths: RunPaths, record: RunRecord, findings: Findings) -> P
         rows=RowCounts(predictions=0, scores=0, trials=0),
     )
     with ExitStack() as stack:
-        commits = stack.enter_context(paths.commits.open("rb"))
-        timings = stack.enter_context(paths.timings.open("rb"))
+        commits = stack.enter_context(open_file(paths.commits))
+        timings = stack.enter_context(open_file(paths.timings))
         rows = stack.enter_context(open_rows(paths))
         for text in commits:
             line = _check_line(paths, record, findings, at, text)
@@ -84,10 +86,10 @@ def _check_rows(
     try:
         lines = rows.read(Placed(line=line, offset=0, starts=at.ends))
     except DamagedRun as error:
-        what = str(error).replace(f"{paths.root}/", "")
-        findings.report(paths.commits, what, line=at.committed + 1)
+        findings.report(paths.commits, findings.shorten(paths.commits, error), line=at.committed + 1)
         return None
-    if (found := lines.digest(line.run_id)) != line.rows_digest:
+    if not lines.has_digest(line.run_id, line.rows_digest):
+        found = lines.digest(line.run_id)
         what = (
             f"the rows of slot {line.schedule_idx} have digest {found}, but {line.rows_digest} was committed"
         )
@@ -109,14 +111,11 @@ def _check_timing(
     paths: RunPaths, findings: Findings, timings: BinaryIO, line: CommitLine
 ) -> TimingRow | None:
     text, number = timings.readline(), line.schedule_idx + 1
-    findings.validate(paths.timings, "trial_timing_v1", text, line=number)
-    if text and not text.endswith(b"\n"):
-        findings.report(paths.timings, "the line lacks its end", line=number)
-    timing = _decode(text, TimingRow)
-    if timing and timing.schedule_idx != line.schedule_idx:
-        what = f"a row of slot {timing.schedule_idx}, where slot {line.schedule_idx} should be"
-        findings.report(paths.timings, what, line=number)
-    return timing
+    if (problem := find_wrong_timing(text, line)) is not None:
+        findings.report(paths.timings, problem, line=number)
+    else:
+        findings.validate(paths.timings, "trial_timing_v1", text, line=number)
+    return _decode(text, TimingRow)
 
 
 def _check_files(

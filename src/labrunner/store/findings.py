@@ -39,6 +39,13 @@ class Findings:
         if len(self.problems) < _MOST:
             self.problems.append(Problem(file=self.paths.name(path), line=line, what=what))
 
+    def shorten(self, path: Path, error: Exception) -> str:
+        """An error's sentence without what a report of this file says anyway."""
+        told = (
+            str(error).removeprefix("reading ").removeprefix(f"{path}: ").replace(f"{self.paths.root}/", "")
+        )
+        return told.removesuffix("; try: lab verify").removesuffix("; nothing was changed")
+
     def report_unfinished(self, path: Path, what: str) -> None:
         """Keep what a crash or a live owner leaves: a problem only in a run that ended in order."""
         if self.is_ended:

@@ -86,6 +86,13 @@ def read_lines(path: Path, run_id: str) -> Iterator[Placed]:
         _refuse_if_damaged(path, _texts(file, good, size), run_id, count)
 
 
+def iter_scanned(path: Path, run_id: str, good_bytes: int) -> Iterator[Placed]:
+    """The lines of a good prefix that `scan` found; nothing of them is checked again."""
+    with storing("reading", path), path.open("rb") as file:
+        for placed, _ in _follow(file, good_bytes, run_id):
+            yield placed
+
+
 def iter_sealed(path: Path, run_id: str) -> Iterator[CommitLine]:
     """Every line that carries its own seal, each slot once, whatever stands between them."""
     last = -1

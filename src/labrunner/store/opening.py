@@ -26,6 +26,7 @@ from labrunner.store.points import reach
 from labrunner.store.record import read_crashes, read_run, read_status
 from labrunner.store.reserve import hold
 from labrunner.store.slot import decode_payload
+from labrunner.store.written import refuse_altered_question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     reach("open.locked")
     paths = lock.paths
     record = read_run(paths)
+    refuse_altered_question(paths, record)
     journal = scan(paths.commits, record)
     tails = tail.examine(paths, record.run_id, journal)
     buffer, lost = _open_buffer(paths)

@@ -1,6 +1,7 @@
 """Reading a run, live or dead, without disturbing its owner.
 
-Rules: the journal bounds every other file; nothing beyond its last complete line is looked at. The
+Rules: the journal bounds every other file; nothing beyond its last complete line is looked at, and rows that
+are not those that were committed are refused: whoever takes them over would vouch for them. The
 buffer's snapshot is taken before the journal is read: a slot that is committed meanwhile is then seen
 in the journal, and no finished slot can fall between the two. Memory does not grow with the run.
 """
@@ -21,6 +22,8 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.record import read_crashes, read_run, read_status
 from labrunner.store.rowfiles import RowFiles, open_rows
+from labrunner.store.timings import find_wrong_timing
+from labrunner.store.written import open_file
 
 __all__ = [
     "RunState",
@@ -75,7 +78,7 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
         rows = stack.enter_context(open_rows(paths))
-        timings = stack.enter_context(paths.timings.open("rb"))
+        timings = stack.enter_context(open_file(paths.timings))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _join(rows, timings, placed)
@@ -92,7 +95,7 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
         rows = stack.enter_context(open_rows(paths))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
-            yield _decode(_trials, rows.read_trial(placed), "trial row of slot", committed)
+            yield _decode(_trials, rows.check(placed).trials[0], "trial row of slot", committed)
             committed += 1
         for kept in iter_beyond(waiting, committed):
             yield _decode(_trial_only, kept.payload, "buffered slot", kept.schedule_idx).trial
@@ -120,7 +123,7 @@ def _warn_of_buffer(error: StoreError) -> None:
 
 
 def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:
-    line, lines = placed.line, rows.read(placed)
+    line, lines = placed.line, rows.check(placed)
     idx = line.schedule_idx
     return SlotRows(
         schedule_idx=idx,
@@ -130,8 +133,15 @@ def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:
         predictions=tuple(_decode(_predictions, row, "prediction of slot", idx) for row in lines.predictions),
         scores=tuple(_decode(_scores, row, "score of slot", idx) for row in lines.scores),
         trial=_decode(_trials, lines.trials[0], "trial row of slot", idx),
-        timing=_decode(_timings, timings.readline(), "timing of slot", idx),
+        timing=_read_timing(timings, placed),
     )
+
+
+def _read_timing(timings: BinaryIO, placed: Placed) -> TimingRow:
+    text, idx = timings.readline(), placed.line.schedule_idx
+    if (problem := find_wrong_timing(text, placed.line)) is not None:
+        raise DamagedRun(f"{timings.name}: line {idx + 1} {problem}; nothing was changed; try: lab verify")
+    return _decode(_timings, text, "timing of slot", idx)
 
 
 def _decode(decoder: msgspec.json.Decoder[Decoded], data: bytes, what: str, idx: int) -> Decoded:

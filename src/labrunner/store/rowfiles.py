@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
-from labrunner.errors import DamagedRun
+from labrunner.errors import DamagedRun, StoreError
 from labrunner.records.commit import CommitLine
-from labrunner.records.rows import MAX_ROW_BYTES, lines_digest
-from labrunner.store.durable import storing
+from labrunner.records.rows import MAX_ROW_BYTES, have_digest, lines_digest
+from labrunner.store.durable import say, storing
 from labrunner.store.journal import Placed
 from labrunner.store.layout import RunPaths
+from labrunner.store.written import open_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,10 @@ class SlotLines:
     predictions: list[bytes]
     scores: list[bytes]
     trials: list[bytes]
+
+    def has_digest(self, run_id: str, digest: str) -> bool:
+        """Whether these are rows of the run with this digest."""
+        return have_digest((*self.predictions, *self.scores, *self.trials), run_id, digest)
 
     def digest(self, run_id: str) -> str | None:
         """Digest of the rows; None when they are no rows of this run."""
@@ -48,11 +52,6 @@ class RowFiles:
             trials=_read(self._trials, starts.trials, ends.trials, rows.trials, idx),
         )
 
-    def read_trial(self, slot: Placed) -> bytes:
-        """Read a slot's trial row alone."""
-        starts, ends = slot.starts.trials, slot.line.ends.trials
-        return _read(self._trials, starts, ends, 1, slot.line.schedule_idx)[0]
-
     def read_back(self, line: CommitLine) -> SlotLines:
         """Read a slot's rows from their ends alone: where they begin is told by another line."""
         ends, rows = line.ends, line.rows
@@ -65,7 +64,7 @@ class RowFiles:
     def check(self, slot: Placed) -> SlotLines:
         """Read a slot's rows; raise DamagedRun unless they are those that its commit published."""
         lines = self.read(slot)
-        if lines.digest(slot.line.run_id) != slot.line.rows_digest:
+        if not lines.has_digest(slot.line.run_id, slot.line.rows_digest):
             raise DamagedRun(
                 f"{self._trials.name}: the rows of slot {slot.line.schedule_idx} ({slot.line.trial_id}) "
                 "are not those that were committed; nothing was changed"
@@ -78,7 +77,10 @@ def open_rows(paths: RunPaths) -> Iterator[RowFiles]:
     """Open the row files of a run."""
     with ExitStack() as stack:
         yield RowFiles(
-            *(stack.enter_context(_open(path)) for path in (paths.predictions, paths.scores, paths.trials))
+            *(
+                stack.enter_context(open_file(path))
+                for path in (paths.predictions, paths.scores, paths.trials)
+            )
         )
 
 
@@ -90,23 +92,19 @@ def split_lines(data: bytes) -> list[bytes]:
     return [*lines, last] if last else lines
 
 
-def _open(path: Path) -> BinaryIO:
-    if not path.exists():
-        raise DamagedRun(f"{path}: the file is gone")
-    with storing("reading", path):
-        return path.open("rb")
-
-
 def _read(file: BinaryIO, start: int, end: int, count: int, idx: int) -> list[bytes]:
     if start == end and count == 0:
         return []
-    with storing("reading", file.name):
+    try:
         file.seek(start)
         data = file.read(max(0, end - start))
-    lines = split_lines(data)
+    except OSError as error:  # not `storing`: every row comes through here
+        raise StoreError(f"reading {file.name}: {say(error)}") from error
+    lines = [data] if data.find(b"\n") == len(data) - 1 else split_lines(data)
     if len(data) != end - start or len(lines) != count or not data.endswith(b"\n"):
         raise DamagedRun(
-            f"{file.name}: bytes {start} to {end} should hold {count} rows of slot {idx}, and do not"
+            f"{file.name}: bytes {start} to {end} should hold {count} rows of slot {idx}, and do not; "
+            "nothing was changed"
         )
     return lines
 

@@ -6,14 +6,14 @@ need not be sound: that the chain is broken is for `lab verify` to say.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 from labrunner.errors import DamagedRun
-from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow
+from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow, is_sealed_timing
 from labrunner.store.buffer import Completion
 from labrunner.store.journal import iter_sealed
 from labrunner.store.layout import RunPaths
@@ -21,6 +21,7 @@ from labrunner.store.reading import open_waiting
 from labrunner.store.record import read_run
 from labrunner.store.rowfiles import RowFiles, SlotLines, open_rows
 from labrunner.store.slot import decode_payload
+from labrunner.store.written import open_file
 
 _slots: Final = msgspec.json.Decoder(SlotRows)
 _predictions: Final = msgspec.json.Decoder(PredictionRow)
@@ -35,7 +36,7 @@ def iter_sound(paths: RunPaths) -> Iterator[SlotRows]:
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
         rows = stack.enter_context(open_rows(paths))
-        timings = stack.enter_context(paths.timings.open("rb"))
+        timings = _open_timings(paths, stack)
         found = heapq.merge(
             _committed(paths, run_id, rows, _Timings(timings)),
             _buffered(waiting, run_id),
@@ -57,7 +58,7 @@ def count_committed(paths: RunPaths) -> int:
 class _Timings:
     """Timing rows by slot. They lie in the order of slots, and some may be unreadable."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Iterable[bytes]) -> None:
         self._rows = self._readable(file)
         self._next = next(self._rows, None)
 
@@ -74,12 +75,21 @@ class _Timings:
         )
 
     @staticmethod
-    def _readable(file: BinaryIO) -> Iterator[TimingRow]:
+    def _readable(file: Iterable[bytes]) -> Iterator[TimingRow]:
         for text in file:
             try:
-                yield _timings.decode(text)
+                if is_sealed_timing(text):
+                    yield _timings.decode(text)
             except (ValueError, RecursionError):
                 continue
+
+
+def _open_timings(paths: RunPaths, stack: ExitStack) -> Iterable[bytes]:
+    """Lines of the timings; none when they are gone: a result stands without its times."""
+    try:
+        return stack.enter_context(open_file(paths.timings))
+    except DamagedRun:
+        return ()
 
 
 def _committed(paths: RunPaths, run_id: str, rows: RowFiles, timings: _Timings) -> Iterator[SlotRows]:
@@ -88,7 +98,7 @@ def _committed(paths: RunPaths, run_id: str, rows: RowFiles, timings: _Timings) 
             lines = rows.read_back(line)
         except DamagedRun:
             continue
-        if lines.digest(run_id) == line.rows_digest:
+        if lines.has_digest(run_id, line.rows_digest):
             yield _decode(lines, timings)
 
 

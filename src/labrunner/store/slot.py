@@ -10,7 +10,14 @@ from typing import Any, cast
 import msgspec
 
 from labrunner.records import canonical, schema
-from labrunner.records.rows import MAX_ROW_BYTES, SlotRows, blank_row, lines_digest
+from labrunner.records.rows import (
+    MAX_ROW_BYTES,
+    SlotRows,
+    TimingRow,
+    blank_row,
+    lines_digest,
+    seal_timing,
+)
 
 
 class SlotBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +88,8 @@ def _kinds(rows: SlotRows) -> Iterator[tuple[str, msgspec.Struct]]:
 def _encode_row(run_id: str, rows: SlotRows, kind: str, row: msgspec.Struct) -> tuple[bytes, object]:
     """Encode a row and check what a reader of the line will see: also returned, as plain JSON."""
     line = canonical.encode(row)
+    if isinstance(row, TimingRow):
+        line = seal_timing(canonical.encode(msgspec.structs.replace(row, seal="")) if row.seal else line)
     if len(line) >= MAX_ROW_BYTES:
         raise ValueError(f"{len(line)} bytes; a row must stay under {MAX_ROW_BYTES}")
     plain = cast("dict[str, Any]", canonical.decode_plain(line))  # any JSON; the schema says: an object

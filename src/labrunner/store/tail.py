@@ -1,4 +1,4 @@
-"""The ends of a run's row files: what the journal vouches for, and what lies beyond it.
+"""A run's row files against its journal: whether it vouches for every row, and what lies beyond its end.
 
 Everything here only reads. `labrunner.store.opening` does what follows from it.
 """
@@ -12,9 +12,11 @@ import msgspec
 
 from labrunner.errors import DamagedRun
 from labrunner.store.durable import storing
-from labrunner.store.journal import GROUP_LIMIT, Journal
+from labrunner.store.journal import GROUP_LIMIT, Journal, iter_scanned
 from labrunner.store.layout import RunPaths
 from labrunner.store.rowfiles import open_rows, split_lines
+from labrunner.store.timings import find_wrong_timing
+from labrunner.store.written import open_file, size_of
 
 _STEP: Final = 256 * 1024
 
@@ -59,14 +61,23 @@ def examine(paths: RunPaths, run_id: str, journal: Journal) -> tuple[Tail, ...]:
             unsure=journal.recent[0].offset if journal.recent else 0,
         ),
     )
-    with open_rows(paths) as rows:
-        for slot in journal.recent:
-            rows.check(slot)
+    _check_rows(paths, run_id, journal)
     return tails
 
 
+def _check_rows(paths: RunPaths, run_id: str, journal: Journal) -> None:
+    """Hold every committed row to its digest or seal, before anything is spent on a run that is damaged."""
+    with open_rows(paths) as rows, open_file(paths.timings) as timings:
+        for slot in iter_scanned(paths.commits, run_id, journal.good_bytes):
+            rows.check(slot)
+            if (problem := find_wrong_timing(timings.readline(), slot.line)) is not None:
+                raise DamagedRun(
+                    f"{paths.timings}: line {slot.line.schedule_idx + 1} {problem}; nothing was changed"
+                )
+
+
 def _examine_rows(path: Path, start: int, end: int) -> Tail:
-    size = _size(path)
+    size = size_of(path)
     if size < end:
         raise DamagedRun(f"{path}: {size} bytes, but {end} are committed; nothing was changed")
     return Tail(path=path, size=size, keep=end, unsure=start)
@@ -74,7 +85,7 @@ def _examine_rows(path: Path, start: int, end: int) -> Tail:
 
 def _examine_timings(path: Path, run_id: str, committed: int) -> Tail:
     """Timings have no offsets in the journal: look for the last committed slot's row, from the end."""
-    size, keep, seen = _size(path), None, 0
+    size, keep, seen = size_of(path), None, 0
     if committed == 0:
         return Tail(path=path, size=size, keep=0, unsure=0)
     with storing("reading", path), path.open("rb") as file:
@@ -113,10 +124,3 @@ def _number(text: bytes, run_id: str) -> int | None:
     except (ValueError, RecursionError):
         return None
     return row.schedule_idx if row.ids.run_id == run_id else None
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError as error:
-        raise DamagedRun(f"{path}: the file is gone; nothing was changed") from error

@@ -5,7 +5,6 @@ Rules: only reads; names file, line and what is wrong, and goes on. What a crash
 The chain shows accidents and careless edits, not a forger who computes it anew.
 """
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from labrunner.errors import StoreError
 from labrunner.records.run import RunRecord
 from labrunner.store.buffer import Completion, snapshot
 from labrunner.store.committed import Position, check_committed
-from labrunner.store.durable import CHUNK, say
+from labrunner.store.durable import say
 from labrunner.store.findings import Findings, Problem
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import RunState, read_state
 from labrunner.store.record import read_run, read_status
 from labrunner.store.slot import decode_payload
+from labrunner.store.written import find_altered, written_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +110,13 @@ def _open_buffer(paths: RunPaths, findings: Findings, stack: ExitStack) -> Itera
 
 def _check_record(paths: RunPaths, record: RunRecord, findings: Findings) -> None:
     findings.validate(paths.run, "run_v1", paths.run.read_bytes())
-    for path, digest in ((paths.tasks, record.digests.tasks), (paths.schedule, record.digests.schedule)):
-        found, lines = _digest_file(path)
-        if found != digest:
-            findings.report(path, f"its digest is {found}, but run.json says {digest}")
-        elif path == paths.schedule and lines != record.planned:
-            findings.report(path, f"{lines} slots, but run.json says {record.planned}")
+    for path, digest in written_once(paths, record):
+        try:
+            problem = find_altered(path, digest)
+        except StoreError as error:
+            problem = findings.shorten(path, error)
+        if problem is not None:
+            findings.report(path, problem)
 
 
 def _check_buffer(
@@ -157,12 +158,3 @@ def _check_views(paths: RunPaths, findings: Findings, end: Position) -> None:
     if status.counts.committed != end.committed:
         what = f"{status.counts.committed} slots committed, but the journal has {end.committed}"
         findings.report(paths.status, what)
-
-
-def _digest_file(path: Path) -> tuple[str, int]:
-    state, lines = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while data := file.read(CHUNK):
-            state.update(data)
-            lines += data.count(b"\n")
-    return f"sha256:{state.hexdigest()}", lines
