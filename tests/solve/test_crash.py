@@ -22,6 +22,7 @@ from labrunner.solve.origin import PythonTasks
 from labrunner.store.buffer import read_live
 from labrunner.store.layout import RunPaths
 from labrunner.store.transcripts import read_transcripts
+from tests.cli.calling import lab
 from tests.solve.authoring import retry, write_task
 
 pytestmark = pytest.mark.crash
@@ -131,6 +132,24 @@ def test_a_recovered_log_shows_what_was_in_flight(crashed: Path) -> None:
     assert cut[0].error is not None
     assert cut[0].error.reason == "cancelled"
     assert read_eval_log(runs / "the-run").status == "started"
+
+
+def test_the_log_of_a_crashed_run_has_what_was_in_flight_in_its_place(crashed: Path) -> None:
+    samples = list(read_eval_log(crashed / "runs/the-run").samples)
+    assert [sample.id for sample in samples] == [str(number) for number in range(1, SAMPLES + 1)]
+    cut = [sample for sample in samples if sample.error]
+    assert len(cut) == IN_FLIGHT
+    assert {(sample.error.reason, sample.score) for sample in cut if sample.error} == {("cancelled", None)}
+    assert [message.role for message in cut[0].messages] == ["user", "assistant"]
+
+
+def test_the_report_of_a_crash_shows_what_was_said_in_flight(crashed: Path) -> None:
+    log = recover_eval_log(crashed / "runs/the-run")
+    cut = next(sample for sample in log.samples if sample.error)
+    shown = lab("show", log.location, cut.trial_id, cwd=crashed).out
+    assert "never finished, owed" in shown
+    told = [line.split() for line in shown.splitlines()]
+    assert ["assistant", *str(cut.input).split()] in told, shown
 
 
 def test_a_retry_takes_over_what_was_finished(crashed: Path) -> None:

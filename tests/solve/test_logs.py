@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from labrunner.log import EvalLogInfo, list_eval_logs, read_eval_log
 from labrunner.query.database import ask
 from labrunner.records.invalidation import InvalidationRow
 from labrunner.solve.sample import Sample
+from labrunner.solve.solver import Generate
 from labrunner.solve.state import TaskState
 from labrunner.store.invalidations import add_invalidations
 from labrunner.store.layout import RunPaths
@@ -66,6 +68,28 @@ def test_transcripts_are_evidence_that_verify_checks(tmp_path: Path) -> None:
     transcript = next(paths.trial_folders.glob("*/1/transcript.jsonl"))
     transcript.write_bytes(transcript.read_bytes().replace(b'"a"', b'"b"'))
     assert not verify(paths).is_sound
+
+
+def test_samples_that_an_error_cut_short_are_in_the_log(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    async def answer(state: TaskState, generate: Generate) -> TaskState:
+        state = await generate(state)
+        if state.input_text == "slow":
+            began.set()
+            await asyncio.sleep(600)
+        await began.wait()
+        raise ValueError("broken")
+
+    log = run(make_task(samples("slow", "bad"), solver=answer), tmp_path, grace=0)
+
+    assert log.status == "error"
+    assert [(each.input, each.error and each.error.reason) for each in log.samples] == [
+        ("slow", "cancelled"),
+        ("bad", "ValueError"),
+    ]
+    assert [message.content for message in log.samples[0].messages] == ["slow", "slow"]
+    assert len(log.samples) == 2
 
 
 def test_transcripts_of_every_attempt_are_events_that_queries_find(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from labrunner.display.crash import show_crash
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.advice import advise_on_damage
+from labrunner.engine.gaps import newest_attempt
 from labrunner.engine.lookup import RunPicture, find_telling_trial, find_trial, picture
 from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
@@ -24,6 +25,7 @@ from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import DEFAULT_RUNS, address, find_run
+from labrunner.store.transcripts import TRANSCRIPT
 
 app = make_app()
 
@@ -128,7 +130,8 @@ def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(canonical.encode_line(rows).decode())
         return
-    folder = paths.attempt(rows.trial_id, rows.attempt)
+    cut_off = newest_attempt(rows.timing.cut_off) if not rows.timing.attempts else None
+    folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
     logs = {name: _tail(folder / name) for name in _log_names(rows)}
     hints = [("files", str(folder))]
     judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]
@@ -136,6 +139,9 @@ def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
 
 
 def _log_names(rows: SlotRows) -> list[str]:
+    """Logs of the last attempt; of one that a crash cut off, what was rescued of it."""
+    if not rows.timing.attempts and rows.timing.cut_off:
+        return [TRANSCRIPT]
     return [ref.path for attempt in rows.timing.attempts[-1:] for ref in attempt.logs]
 
 

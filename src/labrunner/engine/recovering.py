@@ -18,6 +18,7 @@ import msgspec
 
 from labrunner.analysis.tally import Tally
 from labrunner.engine.carryover import link_tree, rewrite
+from labrunner.engine.gaps import attempts_left, make_gap, slot_trial_id
 from labrunner.engine.history import encode_earlier
 from labrunner.engine.postmortem import find_last_sign
 from labrunner.engine.recorded import read_experiment
@@ -27,8 +28,8 @@ from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records import canonical
 from labrunner.records.canonical import stamp
-from labrunner.records.ids import Ids, make_token, make_trial_id
-from labrunner.records.rows import SlotRows, TimingRow, TrialRow, slot_commit_id
+from labrunner.records.ids import make_token
+from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.store.create import create_run
 from labrunner.store.draft import draft_beside, put_in_place
@@ -162,7 +163,7 @@ class _Report:
     def _evidence(self, trial_id: str) -> tuple[str, ...]:
         """Folders of the attempts of a trial that has no result, in the report."""
         live = (str(attempt) for attempt in self._live.get(trial_id, ()))
-        return tuple(dict.fromkeys((*_attempts_left(self._source.trial(trial_id)), *live)))
+        return tuple(dict.fromkeys((*attempts_left(self._source.trial(trial_id)), *live)))
 
     def _all_rows(self) -> Iterator[SlotRows]:
         """Every slot in order: finished ones as they were, gaps as cancelled."""
@@ -178,53 +179,8 @@ class _Report:
             yield self._gap(self._schedule.slot(idx))
 
     def _gap(self, slot: Slot) -> SlotRows:
-        task, variant = self._experiment.tasks[slot.task_idx], self._experiment.variants[slot.variant_idx]
-        trial_id = make_trial_id(variant.id, task.id, slot.repl_idx)
-        ids = Ids(
-            run_id=self._record.run_id,
-            trial_id=trial_id,
-            variant_id=variant.id,
-            task_id=task.id,
-            repl_idx=slot.repl_idx,
-        )
-        commit_id = slot_commit_id(self._experiment.digest, trial_id, 1)
-        trial = TrialRow(
-            schema_version="trial_record_v1",
-            schedule_idx=slot.schedule_idx,
-            slot_commit_id=commit_id,
-            attempt=1,
-            ids=ids,
-            task_digest=task.digest,
-            variant_digest=variant.digest,
-            outcome="cancelled",
-            verdict=None,
-            primary_metric_name=None,
-            primary_metric_value=None,
-            cause=None,
-            reason=None,
-            ended_by=None,
-            flags=(),
-            barrier="none",
-            attempts=(),
-            files=(),
-        )
-        timing = TimingRow(
-            schema_version="trial_timing_v1",
-            schedule_idx=slot.schedule_idx,
-            ids=ids,
-            attempts=(),
-            cut_off=self._evidence(trial_id),
-        )
-        return SlotRows(
-            schedule_idx=slot.schedule_idx,
-            trial_id=trial_id,
-            attempt=1,
-            slot_commit_id=commit_id,
-            predictions=(),
-            scores=(),
-            trial=trial,
-            timing=timing,
-        )
+        trial_id = slot_trial_id(self._experiment, slot)
+        return make_gap(self._experiment, slot, self._record.run_id, cut_off=self._evidence(trial_id))
 
     def _status(self, writer: RunWriter) -> StatusRecord:
         before, now = read_status(self._source), stamp(datetime.now(UTC))
@@ -250,8 +206,3 @@ class _Report:
             ended_at=now,
             chain=writer.chain,
         )
-
-
-def _attempts_left(trial: Path) -> tuple[str, ...]:
-    """Folders of a trial that never ended: attempts under way at the crash, and those cut off before."""
-    return tuple(sorted(each.name for each in trial.iterdir())) if trial.is_dir() else ()

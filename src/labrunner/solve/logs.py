@@ -1,11 +1,13 @@
 """Logs: runs as Python users read them. A log is a view of a run's directory, read as it is asked for."""
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
+from labrunner.engine.gaps import read_gaps
 from labrunner.engine.recorded import read_experiment
 from labrunner.experiment.model import Experiment, Program
 from labrunner.records.rows import SlotRows
@@ -17,6 +19,7 @@ from labrunner.solve.score import Metric
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from labrunner.store.record import read_run, read_status
+from labrunner.store.transcripts import LiveTranscripts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,10 @@ class EvalLog:
 
     @cached_property
     def samples(self) -> "EvalSamples":
-        """The finished samples, in the order of the schedule, read as they are asked for."""
+        """The samples, in the order of the schedule, read as they are asked for.
+
+        Those that are finished; of a run that ended early also those that were under way then.
+        """
         return EvalSamples(self._paths, self.experiment)
 
     def __repr__(self) -> str:
@@ -96,20 +102,24 @@ class EvalLog:
 
 
 class EvalSamples(Sequence[EvalSample]):
-    """A run's finished samples. Nothing is kept in memory but where a walk stands."""
+    """A run's samples. Nothing is kept in memory but where a walk stands, and what was cut off."""
 
     def __init__(self, paths: RunPaths, experiment: Experiment) -> None:
         """Take the run."""
         self._paths = paths
+        self._experiment = experiment
         self._tasks = {task.id: task for task in experiment.tasks}
 
     def __iter__(self) -> Iterator[EvalSample]:
         """Walk through them."""
-        return (self._make(rows) for rows in iter_finished(self._paths))
+        every, live = self._rows()
+        for rows in every:
+            task = self._tasks[rows.trial.ids.task_id]
+            yield EvalSample(rows=rows, task=task, paths=self._paths, live=live.get(rows.trial_id))
 
     def __len__(self) -> int:
         """How many there are."""
-        return sum(1 for _ in iter_finished(self._paths))
+        return sum(1 for _ in self._rows()[0])
 
     @overload
     def __getitem__(self, index: int) -> EvalSample: ...
@@ -123,10 +133,11 @@ class EvalSamples(Sequence[EvalSample]):
         for number, sample in enumerate(self):
             if number == wanted:
                 return sample
-        raise IndexError(f"sample {index} of a log with {len(self)} finished samples")
+        raise IndexError(f"sample {index} of a log with {len(self)} samples")
 
-    def _make(self, rows: SlotRows) -> EvalSample:
-        return EvalSample(rows=rows, task=self._tasks[rows.trial.ids.task_id], paths=self._paths)
+    def _rows(self) -> tuple[Iterator[SlotRows], LiveTranscripts]:
+        gaps, live = read_gaps(self._paths, self._experiment, read_run(self._paths).run_id)
+        return heapq.merge(iter_finished(self._paths), gaps, key=lambda rows: rows.schedule_idx), live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A finished sample as Python users read it: its rows joined with its transcript."""
+"""A sample as Python users read it: its rows joined with its transcript."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from labrunner.engine.gaps import newest_attempt
 from labrunner.experiment.model import Task
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.rows import SlotRows
@@ -38,11 +39,14 @@ class SampleLimit:
 
 
 class EvalSample:
-    """A finished sample. Rows are at hand; the transcript is read when it is asked for."""
+    """A sample. Rows are at hand; the transcript is read when it is asked for."""
 
-    def __init__(self, *, rows: SlotRows, task: Task, paths: RunPaths) -> None:
-        """Join a sample's rows with what they refer to."""
+    def __init__(
+        self, *, rows: SlotRows, task: Task, paths: RunPaths, live: Mapping[int, bytes] | None = None
+    ) -> None:
+        """Join a sample's rows with what they refer to; `live` holds what no file holds yet, by attempt."""
         self._rows = rows
+        self._live = live or {}
         self._paths = paths
         given = read_sample(task)
         self.id = rows.trial.ids.task_id
@@ -128,13 +132,19 @@ class EvalSample:
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
-        """The last attempt's transcript."""
-        return self.attempt_events(self._rows.attempt)
+        """The last attempt's transcript; of a sample that was cut off, as far as it came."""
+        folder = newest_attempt(self._rows.timing.cut_off) if not self._rows.timing.attempts else None
+        return self._read_events(folder or str(self._rows.attempt))
 
     def attempt_events(self, attempt: int) -> list[dict[str, Any]]:
         """An attempt's transcript; empty where there is none."""
-        path = self._paths.attempt(self.trial_id, attempt) / TRANSCRIPT
-        return read_events(path.read_bytes()) if path.is_file() else []
+        return self._read_events(str(attempt))
+
+    def _read_events(self, folder: str) -> list[dict[str, Any]]:
+        path = self._paths.trial(self.trial_id) / folder / TRANSCRIPT
+        if path.is_file():
+            return read_events(path.read_bytes())
+        return read_events(self._live.get(int(folder), b"")) if folder.isdecimal() else []
 
     @property
     def messages(self) -> list[ChatMessage]:
