@@ -3,14 +3,13 @@
 Every option of a run is a keyword. Each function returns logs, also when a run failed or was interrupted.
 """
 
-import asyncio
+import logging
 import os
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
 
@@ -24,18 +23,20 @@ from labrunner.engine.retrying import (
     plan_reuse_of,
 )
 from labrunner.engine.run import RunOptions, run_experiment
-from labrunner.engine.session import Live, Watch
+from labrunner.engine.session import Live, RunEnd, Watch
 from labrunner.engine.sets import SetOptions, run_set
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.load import load
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.log import EvalLog, EvalLogInfo, find_log
+from labrunner.loop import run_to_end
 from labrunner.options import (
     EvalOptions,
     EvalSetOptions,
     NewEvalOptions,
     check_options,
+    is_displayed,
     is_kept,
     listed,
     make_overrides,
@@ -47,20 +48,20 @@ from labrunner.solve.modelname import parse_model_name
 from labrunner.solve.origin import PythonTasks, is_python_target
 from labrunner.solve.task import Task, task_function
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import DEFAULT_RUNS
+from labrunner.store.listing import address, default_runs
 from labrunner.store.record import read_run
 
-T = TypeVar("T")
 Tasks: TypeAlias = (
     "str | Path | Task | Callable[..., Task] | Sequence[str | Path | Task | Callable[..., Task]]"
 )
+_log: Final = logging.getLogger("labrunner")
 Models: TypeAlias = "str | Model | Sequence[str | Model] | None"
 Logs: TypeAlias = "str | Path | EvalLog | EvalLogInfo | Sequence[str | Path | EvalLog | EvalLogInfo]"
 
 
 def eval(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
     """Run tasks: a file, an `@task` function, a `Task`, or a list of these. One log per task and model."""
-    return _run(eval_async(tasks, model, **options), "eval_async")
+    return run_to_end(eval_async(tasks, model, **options), "eval_async")
 
 
 async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
@@ -78,7 +79,8 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
         else:
             planned = plan_reuse_of(experiment, find_readable(Path(reuse)), edited=call.reuse_edited)
             end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
-        logs.append(_log(known, experiment, end.paths))
+        call.tell_end(end)
+        logs.append(_read(known, experiment, end.paths))
         if end.is_interrupted:
             break
     return logs
@@ -88,7 +90,7 @@ def eval_retry(
     logs: Logs, model: "str | Model | None" = None, **options: Unpack[EvalOptions]
 ) -> list[EvalLog]:
     """Run again what failed in a run, and only that: a new run each, which takes over what was good."""
-    return _run(eval_retry_async(logs, model, **options), "eval_retry_async")
+    return run_to_end(eval_retry_async(logs, model, **options), "eval_retry_async")
 
 
 async def eval_retry_async(
@@ -109,7 +111,8 @@ async def eval_retry_async(
             overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides)),
         )
         end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
-        found.append(_log(known, planned.experiment, end.paths))
+        call.tell_end(end)
+        found.append(_read(known, planned.experiment, end.paths))
         if end.is_interrupted:
             break
     return found
@@ -125,7 +128,7 @@ def eval_set(
     **options: Unpack[EvalSetOptions],
 ) -> tuple[bool, list[EvalLog]]:
     """Run tasks into one directory until all have succeeded; called again, it goes on where it was."""
-    return _run(
+    return run_to_end(
         eval_set_async(
             tasks, log_dir, model, retry_attempts=retry_attempts, retry_wait=retry_wait, **options
         ),
@@ -155,7 +158,9 @@ async def eval_set_async(
         call.watch,
         on_plan=call.tell_plan,
     )
-    return end.exit_code is ExitCode.SUCCESS, [_log(known, *each) for each in end.newest]
+    for each in end.ends:
+        call.tell_end(each)
+    return end.exit_code is ExitCode.SUCCESS, [_read(known, *each) for each in end.newest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +187,11 @@ class _Call:
             overrides = replace(overrides, model=model.name, model_base_url=model.base_url)
         return cls(
             overrides=overrides,
-            runs_dir=Path(options.get("log_dir") or os.environ.get("LAB_LOG_DIR") or DEFAULT_RUNS),
+            runs_dir=Path(options.get("log_dir") or default_runs()),
             run_id=options.get("run_id"),
             grace_s=options.get("grace", default_grace_s()),
             env_file=Path(options["env_file"]) if "env_file" in options else None,
-            is_shown=options.get("display", sys.stderr.isatty()),
+            is_shown=is_displayed(options.get("display")),
             keep_sandbox=is_kept(options.get("keep_sandbox")),
             reuse_edited=options.get("reuse_edited", False),
             model=model,
@@ -219,6 +224,16 @@ class _Call:
 
         return watch if self.is_shown else _look_away
 
+    def tell_end(self, end: RunEnd) -> None:
+        """Say how a run ended; of samples that failed also where nothing else is shown."""
+        if self.is_shown:
+            from labrunner.cli.sitting import tell_end
+
+            tell_end(end, as_json=False)
+        elif failed := end.status.counts.errors:
+            told = "%d of %d samples failed and have no score: lab show %s"
+            _log.warning(told, failed, end.status.counts.planned, address(end.paths))
+
     def tell_plan(self, planned: Retry) -> None:
         if self.is_shown:
             from labrunner.cli.retry import tell_plan
@@ -228,11 +243,16 @@ class _Call:
 
 def _resolve(known: PythonTasks, tasks: Tasks, models: Models, call: _Call) -> list[Experiment]:
     """Resolve everything before anything is run."""
-    asked = listed(models) if models is not None else [None]
+    asked: list[str | Model | None] = listed(models) if models is not None else [*_named_models()] or [None]
     experiments = [each for model in asked for each in _resolve_for(known, tasks, model, call.overrides)]
     if call.run_id is not None and len(experiments) > 1:
         raise InputError("run_id", f"names one run, but there are {len(experiments)} to be made")
     return experiments
+
+
+def _named_models() -> list[str]:
+    """Models that the environment names, as for the command line's `--model`."""
+    return os.environ.get("LAB_MODEL", "").split()
 
 
 def _resolve_for(
@@ -268,25 +288,9 @@ def _as_model(model: "str | Model | None", base_url: str | None = None) -> Model
     return get_model(str(parse_model_name(model)), base_url=base_url)
 
 
-def _log(known: PythonTasks, experiment: Experiment, paths: RunPaths) -> EvalLog:
+def _read(known: PythonTasks, experiment: Experiment, paths: RunPaths) -> EvalLog:
     return EvalLog(paths.root, known.metrics(experiment))
 
 
 async def _look_away(live: Live) -> None:
     del live
-
-
-def _run(work: Coroutine[Any, Any, T], otherwise: str) -> T:
-    """Run to the end, where no loop runs that would be blocked by it."""
-    if _has_loop():
-        work.close()
-        raise RuntimeError(f"an event loop is running already: use `await {otherwise}(...)` here")
-    return asyncio.run(work)
-
-
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

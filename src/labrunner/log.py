@@ -1,14 +1,14 @@
 """Logs of runs: reading, listing and recovering them from Python."""
 
-import asyncio
 from pathlib import Path
 
 from labrunner.engine.recovering import recover_run, recoverable
+from labrunner.loop import run_to_end
 from labrunner.solve.logs import EvalError, EvalLog, EvalLogInfo, EvalSamples, EvalSpec, LogFilter
 from labrunner.solve.logsample import EvalSample, SampleError, SampleLimit
 from labrunner.solve.results import EvalMetric, EvalResults, EvalScore
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import DEFAULT_RUNS, RunListing, find_run, list_runs
+from labrunner.store.listing import RunListing, default_runs, find_run, list_runs
 
 __all__ = [
     "EvalError",
@@ -26,6 +26,7 @@ __all__ = [
     "list_eval_logs",
     "read_eval_log",
     "recover_eval_log",
+    "recover_eval_log_async",
     "recoverable_eval_logs",
 ]
 
@@ -40,17 +41,20 @@ def read_eval_log(log: "str | Path | EvalLog | EvalLogInfo", header_only: bool =
 
 
 def list_eval_logs(
-    log_dir: str | Path = DEFAULT_RUNS,
+    log_dir: str | Path | None = None,
     filter: LogFilter | None = None,
 ) -> list[EvalLogInfo]:
-    """List the logs of a directory, the newest first. One that can't be read is listed as unreadable."""
-    logs = [_info(run) for run in list_runs(Path(log_dir))]
+    """List the logs of a directory, the newest first. One that can't be read is listed as unreadable.
+
+    Without one: of `LAB_LOG_DIR`, else of `.lab/runs`.
+    """
+    logs = [_info(run) for run in list_runs(Path(log_dir or default_runs()))]
     return [log for log in logs if filter is None or filter(log)]
 
 
-def recoverable_eval_logs(log_dir: str | Path = DEFAULT_RUNS) -> list[EvalLogInfo]:
-    """List the logs of runs that crashed, the newest first."""
-    return [_info(run) for run in recoverable(Path(log_dir))]
+def recoverable_eval_logs(log_dir: str | Path | None = None) -> list[EvalLogInfo]:
+    """List the logs of runs that crashed, the newest first; of which directory, as for all logs."""
+    return [_info(run) for run in recoverable(Path(log_dir or default_runs()))]
 
 
 def recover_eval_log(
@@ -60,8 +64,16 @@ def recover_eval_log(
 
     Beside it, at `output`, or in its place.
     """
+    work = recover_eval_log_async(log, output, overwrite)
+    return run_to_end(work, "recover_eval_log_async")
+
+
+async def recover_eval_log_async(
+    log: "str | Path | EvalLog | EvalLogInfo", output: str | Path | None = None, overwrite: bool = False
+) -> EvalLog:
+    """The same in a loop that runs already."""
     place = Path(output) if output is not None else None
-    recovered = asyncio.run(recover_run(find_log(log), output=place, overwrite=overwrite))
+    recovered = await recover_run(find_log(log), output=place, overwrite=overwrite)
     return EvalLog(recovered.paths.root)
 
 
@@ -74,7 +86,7 @@ def find_log(log: "str | Path | EvalLog | EvalLogInfo") -> RunPaths:
             return RunPaths(Path(log.name))
         case _:
             path = Path(log)
-            return RunPaths(path) if (path / "run.json").exists() else find_run(DEFAULT_RUNS, str(log))
+            return RunPaths(path) if (path / "run.json").exists() else find_run(default_runs(), str(log))
 
 
 def _info(run: RunListing) -> EvalLogInfo:

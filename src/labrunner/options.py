@@ -4,6 +4,7 @@ Named as on the command line. A value of the wrong kind is refused before anythi
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from labrunner.errors import InputError
 from labrunner.experiment.overrides import Overrides
 from labrunner.solve import kinds
 from labrunner.solve.config import GenerateConfig
+from labrunner.solve.metrics import Epochs
 
 
 class EvalSetOptions(TypedDict, total=False):
@@ -22,7 +24,7 @@ class EvalSetOptions(TypedDict, total=False):
     """Arguments of `@task` functions."""
     model_base_url: str
     sandbox: str
-    epochs: int
+    epochs: int | Epochs
     limit: int
     """Only the first so many samples."""
     sample_id: str | int | Sequence[str | int]
@@ -68,8 +70,8 @@ class EvalSetOptions(TypedDict, total=False):
     run_id: str
     grace: float
     env_file: str | Path
-    display: bool
-    """Show progress on standard error; by default when that is a terminal."""
+    display: bool | Literal["full", "conversation", "rich", "plain", "log", "none"]
+    """Show progress and how it ended; by default where standard error is a terminal. `none` is false."""
 
 
 class EvalOptions(EvalSetOptions, total=False):
@@ -130,10 +132,12 @@ def listed(given: Any) -> list[Any]:  # noqa: ANN401 - one of something, or many
 
 def make_overrides(given: Mapping[str, Any]) -> Overrides:
     """What options change about a task or an experiment file."""
+    epochs = given.get("epochs")
     return Overrides(
         sandbox=given.get("sandbox"),
         max_concurrency=given.get("max_concurrency", given.get("max_samples")),
-        replications=given.get("epochs"),
+        replications=epochs.epochs if isinstance(epochs, Epochs) else epochs,
+        reducers=epochs.reducers if isinstance(epochs, Epochs) else (),
         limit=given.get("limit"),
         task_ids=tuple(str(each) for each in listed(given.get("sample_id", ()))),
         tags=tuple(listed(given.get("tag", ()))),
@@ -160,6 +164,22 @@ def make_overrides(given: Mapping[str, Any]) -> Overrides:
 
 def _sets(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     return ((f"{prefix}{name}", json.dumps(value)) for name, value in given.items())
+
+
+def is_displayed(display: object) -> bool:
+    """Whether people are shown what happens."""
+    match display:
+        case None:
+            return sys.stderr.isatty()
+        case bool():
+            return display
+        case "none":
+            return False
+        case "full" | "conversation" | "rich" | "plain" | "log":
+            return True
+        case _:
+            told = "expected true, false, 'none', 'plain' or 'full'"
+            raise InputError("display", f"{told}, found {display!r}")
 
 
 def is_kept(keep_sandbox: str | None) -> bool:

@@ -23,6 +23,8 @@ class Overrides:
     sandbox: str | None = None
     max_concurrency: int | str | None = None
     replications: int | None = None
+    reducers: tuple[str, ...] = ()
+    """How the scores of a Python sample's epochs become one."""
     limit: int | None = None
     task_ids: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -56,6 +58,7 @@ class Overrides:
             "--model-base-url": self.model_base_url,
             "-T": self.task_arguments,
             "-G": self.generate,
+            "epochs": self.reducers,
             "limits": self.limits,
             "--max-connections": self.max_connections,
         }

@@ -125,7 +125,7 @@ def _refuse_without_model(task: Task, live: LiveTask) -> None:
 
 
 def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) -> Document:
-    epochs = _epochs(task)
+    epochs = _epochs(task, overrides)
     data: dict[str, Any] = {
         "schema": 1,
         "name": task.title,
@@ -147,7 +147,9 @@ def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) ->
     return Document(data=data, places={(): Place(file=_where(task), line=None, folder=folder)})
 
 
-def _epochs(task: Task) -> Epochs:
+def _epochs(task: Task, overrides: Overrides) -> Epochs:
+    if overrides.reducers and overrides.replications:
+        return Epochs(overrides.replications, list(overrides.reducers))
     if task.epochs is None or isinstance(task.epochs, Epochs):
         return task.epochs or Epochs(1)
     kinds.COUNT.check(f"{_where(task)}: epochs", task.epochs)
@@ -167,7 +169,7 @@ def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Ove
     variant = experiment.variants[0]
     agent = variant.agent if live.command else replace(variant.agent, command=())
     sandbox = variant.sandbox if has_sandbox else replace(variant.sandbox, kind="none", cpus=0.0, memory_mb=0)
-    variant = replace(variant, agent=agent, sandbox=sandbox, program=_program(task, live))
+    variant = replace(variant, agent=agent, sandbox=sandbox, program=_program(task, live, overrides))
     variant = replace(variant, digest=digest_variant(variant))
     grader = experiment.tasks[0].grader
     shared = grader if live.grader else replace(grader, command=())
@@ -200,9 +202,9 @@ def _config(live: LiveTask) -> GenerateConfig:
     return live.model.config if live.model is not None else GenerateConfig()
 
 
-def _program(task: Task, live: LiveTask) -> Program:
+def _program(task: Task, live: LiveTask, overrides: Overrides) -> Program:
     origin = task.origin
-    epochs = _epochs(task)
+    epochs = _epochs(task, overrides)
     scorers: Sequence[Judge | CommandGrader] = (*live.judges, *([live.grader] if live.grader else []))
     return Program(
         task=origin.name if origin else task.title,

@@ -25,6 +25,11 @@ DEFAULT_RUNS: Final = Path(".lab/runs")
 _SHOWN: Final = 8
 
 
+def default_runs() -> Path:
+    """Where runs are kept when nobody says so: as the command line's `--log-dir`."""
+    return Path(os.environ.get("LAB_LOG_DIR") or DEFAULT_RUNS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunListing:
     """A run at a glance."""
