@@ -8,7 +8,7 @@ from typing import TextIO
 
 import pytest
 
-from labrunner.display.progress import Progress, Screen, estimate_left, follow, is_due, render
+from labrunner.display.progress import Pace, Progress, Screen, follow, is_due, render
 
 HALFWAY = Progress(
     planned=72, committed=30, buffered=6, running=4, passed=20, failed=15, errors=1, elapsed_s=12, eta_s=12
@@ -67,9 +67,17 @@ def test_a_note_can_not_move_the_cursor() -> None:
 
 
 def test_the_time_left_follows_this_sittings_pace() -> None:
-    assert estimate_left(planned=100, done=60, done_before=50, elapsed_s=5.0) == 20.0
-    assert estimate_left(planned=100, done=50, done_before=50, elapsed_s=5.0) is None
-    assert estimate_left(planned=100, done=100, done_before=0, elapsed_s=5.0) == 0.0
+    assert Pace(planned=100, done_before=50).estimate_left(done=60, elapsed_s=5.0) == 20.0
+    assert Pace(planned=100, done_before=50).estimate_left(done=50, elapsed_s=5.0) is None
+    assert Pace(planned=100, done_before=0).estimate_left(done=100, elapsed_s=5.0) == 0.0
+
+
+def test_while_nothing_finishes_the_estimate_counts_down_and_does_not_grow() -> None:
+    pace = Pace(planned=4, done_before=0)
+    assert pace.estimate_left(done=1, elapsed_s=10.0) == 30.0
+    assert pace.estimate_left(done=1, elapsed_s=20.0) == 20.0
+    assert pace.estimate_left(done=1, elapsed_s=60.0) is None
+    assert pace.estimate_left(done=2, elapsed_s=70.0) == 70.0
 
 
 def test_plain_lines_come_every_tenth_or_every_ten_seconds() -> None:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labrunner.engine.lookup import find_trial, picture
+from labrunner.engine.lookup import picture
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.session import Live
+from labrunner.engine.unfinished import find_any
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.model import Breaker
-from labrunner.records.rows import TrialRow
+from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.reading import iter_finished, iter_trials
 from labrunner.store.verify import verify
@@ -195,7 +196,9 @@ async def test_what_finished_behind_a_gap_is_shown_by_every_reader(tmp_path: Pat
     assert end.status.counts.committed == 0
     assert end.status.counts.buffered >= 5
     assert seen.summary.totals.trials == end.status.counts.buffered
-    assert find_trial(end.paths, "t0.v1.0").trial.outcome == "graded"
+    found = find_any(end.paths, "t0.v1.0")
+    assert isinstance(found, SlotRows)
+    assert found.trial.outcome == "graded"
 
 
 async def test_kept_workspaces_are_those_of_trials_that_did_not_pass(tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ class VariantConduct:
 
     def add(self, trial: Trial, timing: Timing) -> None:
         """Take in one final trial."""
-        fact, times = trial.attempts[-1].agent, timing.attempts[-1]
-        if trial.outcome != "graded" or fact is None:
+        if trial.outcome != "graded" or (fact := trial.attempts[-1].agent) is None:
             return
+        times = timing.attempts[-1]
         self.agents += 1
         trial_id, has_passed = trial.ids.trial_id, trial.verdict == "pass"
         self._groups[fact.exit_status, times.left_nothing].add(trial_id, has_passed=has_passed)

@@ -33,6 +33,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lab show": (
             "lab show last",
             "lab show last divide.short.0           # one trial: why did it fail?",
+            "lab show last divide.short.0 --follow  # what is it doing?",
             'lab show last --require "pass >= 0.9"  # exit code 4 when not',
         ),
         "lab compare": (

@@ -1,7 +1,9 @@
 """`lab show`: a run's summary, or one of its trials."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -9,27 +11,31 @@ import typer
 from rich.console import RenderableType
 
 from labrunner.cli.commands import DECISION
-from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.options import Json, LogDir, RunName, make_app, secrets_from
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
+from labrunner.display.liveview import show_under_way, show_unfinished
 from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.gaps import newest_attempt
-from labrunner.engine.lookup import RunPicture, find_telling_trial, find_trial, picture
+from labrunner.engine.lookup import RunPicture, find_telling_trial, picture
 from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
+from labrunner.engine.unfinished import Unfinished, find_any, known_masker, read_ends
 from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import DEFAULT_RUNS, address, find_run
+from labrunner.store.logends import read_end
+from labrunner.store.record import read_run
 from labrunner.store.transcripts import TRANSCRIPT
+from labrunner.store.underway import UnderWay, read_under_way
 
 app = make_app()
 
-LOG_TAIL_BYTES = 64 * 1024
 IN_FLIGHT = {
     "dispatched": "its agent had not ended",
     "barrier": "its agent had ended, no grader had started",
@@ -41,10 +47,22 @@ _Trial = Annotated[
 ]
 
 
-@app.command(cls=PlainCommand, help="Show a run's summary, or one trial with attempts, phases and logs.")
+_Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", "-f", help="go on showing what a live run or trial does, until it ends or Ctrl-C"
+    ),
+]
+
+
+@app.command(
+    cls=PlainCommand,
+    help="Show a run's summary, or one trial with attempts, phases and logs; live ones, too.",
+)
 def show(  # noqa: PLR0913 - the signature is the command line
     run: RunName,
     trial: _Trial = None,
+    follow: _Follow = False,
     log_dir: LogDir = DEFAULT_RUNS,
     require: Require = None,
     require_stable: RequireStable = False,
@@ -56,8 +74,12 @@ def show(  # noqa: PLR0913 - the signature is the command line
     paths = find_run(log_dir, run)
     with advise_on_damage(paths):
         if trial is not None:
-            _show_trial(paths, find_trial(paths, trial), as_json=as_json)
+            _show_any(paths, trial, is_followed=follow, as_json=as_json)
             return
+        if follow:
+            from labrunner.cli.following import follow_run
+
+            follow_run(paths, as_json=as_json)
         seen = picture(paths)
         unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
         with suppress(BrokenPipeError):  # the exit code still counts
@@ -67,6 +89,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
 
 def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
     crash = examine_crash(seen.paths) if seen.state == "crashed" else None
+    under_way = read_under_way(seen.paths) if seen.state == "started" else ()
     if as_json:
         told = {
             "run": str(seen.paths.root),
@@ -74,12 +97,15 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
             "status": seen.status,
             "summary": seen.summary,
             "unmet": unmet,
+            **({"under_way": [plain_under_way(each) for each in under_way]} if under_way else {}),
             **({"crash": _plain(crash)} if crash else {}),
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     name, telling = address(seen.paths), find_telling_trial(seen.paths, seen.status)
     hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {name} {telling or 'TRIAL'}")]
+    if under_way:
+        hints.append(("a live one", f"lab show {name} {under_way[0].trial_id} --follow"))
     console = make_console()
     console.print(
         show_run(
@@ -89,6 +115,7 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
             hints=hints,
             last_sign_at=crash.last_sign_at if crash else None,
             name=name,
+            under_way=show_under_way(under_way, datetime.now(UTC)),
         )
     )
     if crash:
@@ -126,6 +153,50 @@ def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
     )
 
 
+def plain_under_way(each: UnderWay | Unfinished) -> dict[str, object]:
+    """What is known of a trial under way, for programs."""
+    return {
+        "trial_id": each.trial_id,
+        "attempt": each.attempt,
+        "phase": each.phase,
+        "since": each.since,
+        "began_at": each.began_at,
+        "failed": each.failed,
+    }
+
+
+def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, as_json: bool) -> None:
+    found = find_any(paths, trial)
+    if isinstance(found, SlotRows):
+        _show_trial(paths, found, as_json=as_json)
+        return
+    masker = known_masker(paths, _known_values(paths))
+    ended: SlotRows | Unfinished = found
+    if is_followed and found.is_live:
+        from labrunner.cli.following import follow_trial
+
+        ended = follow_trial(paths, found, masker, as_json=as_json)
+    if isinstance(ended, SlotRows):
+        _show_trial(paths, ended, as_json=as_json)
+    else:
+        _show_unfinished(ended, read_ends(paths, ended, masker), as_json=as_json)
+
+
+def _known_values(paths: RunPaths) -> Mapping[str, str]:
+    """Values of secrets that can be known here: as the run's owner found them, if they are still there."""
+    env_file = read_run(paths).env_file
+    return secrets_from(Path(env_file) if env_file and Path(env_file).is_file() else None)
+
+
+def _show_unfinished(found: Unfinished, logs: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        told = {**plain_under_way(found), "folder": str(found.folder), "logs": logs}
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    hints = [("files", str(found.folder))]
+    make_console().print(show_unfinished(found, logs, datetime.now(UTC), hints))
+
+
 def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(canonical.encode_line(rows).decode())
@@ -146,9 +217,5 @@ def _log_names(rows: SlotRows) -> list[str]:
 
 
 def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return "(not kept)"
+    data = read_end(path)
+    return "(not kept)" if data is None else data.decode(errors="replace")

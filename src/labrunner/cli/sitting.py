@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from labrunner.cli.commands import DECISION
 from labrunner.display.checks import show_warnings
 from labrunner.display.console import make_console
-from labrunner.display.progress import Progress, Screen, estimate_left, follow
+from labrunner.display.progress import Pace, Progress, Screen, follow
 from labrunner.display.quantities import format_count
 from labrunner.display.show import show_run
 from labrunner.engine.session import Live, RunEnd
@@ -86,7 +86,7 @@ async def watch(live: Live) -> None:
         )
         tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()
-    done_before = before.committed + before.buffered
+    pace = Pace(planned=live.tallies.planned, done_before=before.committed + before.buffered)
 
     def look() -> Progress:
         counts, elapsed_s = live.writer.counts(), time.monotonic() - started
@@ -100,9 +100,7 @@ async def watch(live: Live) -> None:
             failed=live.tallies.failed,
             errors=live.tallies.errors,
             elapsed_s=elapsed_s,
-            eta_s=estimate_left(
-                planned=live.tallies.planned, done=done, done_before=done_before, elapsed_s=elapsed_s
-            ),
+            eta_s=pace.estimate_left(done=done, elapsed_s=elapsed_s),
             note=_note(live),
             warning=live.tallies.warning,
         )

@@ -86,11 +86,29 @@ class Screen:
         self.stream.flush()
 
 
-def estimate_left(*, planned: int, done: int, done_before: int, elapsed_s: float) -> float | None:
-    """Estimate the seconds left from the pace of this sitting; None before its first trial."""
-    if done <= done_before:
-        return None
-    return elapsed_s * (planned - done) / (done - done_before)
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """How fast trials finish in this sitting."""
+
+    planned: int
+    done_before: int
+    """What earlier sittings had finished."""
+    _done: int = -1
+    _noted_s: float = 0.0
+    """When the last trial finished."""
+
+    def estimate_left(self, *, done: int, elapsed_s: float) -> float | None:
+        """Estimate the seconds left; None before the first trial, and once the estimate has passed.
+
+        It is made when a trial finishes and counts down from there: while nothing finishes it does not grow.
+        """
+        if done != self._done:
+            self._done, self._noted_s = done, elapsed_s
+        if done <= self.done_before:
+            return None
+        estimated = self._noted_s * (self.planned - done) / (done - self.done_before)
+        left = estimated - (elapsed_s - self._noted_s)
+        return left if left > 0 or done >= self.planned else None
 
 
 def render(progress: Progress, *, width: int = 80, has_bar: bool = True) -> str:

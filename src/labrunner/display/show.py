@@ -44,6 +44,7 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
     last_sign_at: str | None = None,
     in_full: bool = True,
     name: str | None = None,
+    under_way: RenderableType | None = None,
 ) -> RenderableType:
     """Show a run, or only what nobody should overlook of it; `hints` say where to look next.
 
@@ -56,6 +57,7 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
         make_line(f"digest {status.chain}") if status.chain else None,
         make_line(""),
         show_summary(summary, is_over=state != "started", in_full=in_full, name=name),
+        under_way,
         make_hints(hints),
     )
 

@@ -42,7 +42,7 @@ def show_trial(
         make_line(verdict_line(row), "bold"),
         make_fields([*_identity(row, timing), *(field for each in judged for field in _describe(each))]),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
-        *(_show_log(name, text) for name, text in logs.items() if text),
+        *(show_log(name, text) for name, text in logs.items() if text),
         make_hints(hints),
     )
 
@@ -173,7 +173,8 @@ def _show_words(timing: AttemptTiming | None) -> list[RenderableType]:
     return [indent(Text(take_tail(text, TAIL_LINES))) for text in texts]
 
 
-def _show_log(name: str, text: str) -> RenderableType:
+def show_log(name: str, text: str) -> RenderableType:
+    """Show the end of a log, or of a transcript."""
     shown = show_conversation(text) if name == TRANSCRIPT else None
     return stack(
         make_line(""), make_line(f"{name}:", "dim"), indent(shown or Text(take_tail(text, TAIL_LINES)))

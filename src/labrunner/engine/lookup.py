@@ -1,5 +1,6 @@
 """Looking at a run that somebody else wrote: its experiment, its summary, one of its trials."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -7,14 +8,13 @@ from typing import Final
 
 from labrunner.engine.results import Results, read_results
 from labrunner.engine.summaries import read_summary
-from labrunner.errors import InputError
-from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import RunState, iter_finished, iter_trials, read_state
+from labrunner.store.reading import RunState, iter_trials, read_state
 from labrunner.store.record import read_run, read_status
 
+NAMED: Final = 5
 LOOKED_THROUGH: Final = 2000
 """How many trials are looked through for one to suggest: a suggestion may not cost what a summary costs."""
 
@@ -44,7 +44,7 @@ def picture(paths: RunPaths) -> RunPicture:
         return read_in_full(paths)
     record, state = read_run(paths), read_state(paths)
     return RunPicture(
-        paths=paths, record=record, state=state, status=_read_status(paths, record), summary=summary
+        paths=paths, record=record, state=state, status=read_standing(paths, record), summary=summary
     )
 
 
@@ -56,15 +56,18 @@ def read_in_full(paths: RunPaths) -> RunInFull:
         paths=paths,
         record=record,
         state=state,
-        status=_read_status(paths, record),
+        status=read_standing(paths, record),
         results=results,
         summary=results.summarise(),
     )
 
 
-def _read_status(paths: RunPaths, record: RunRecord) -> StatusRecord:
+def read_standing(paths: RunPaths, record: RunRecord | None = None) -> StatusRecord:
     """The status as written, or what it would have said of a run whose owner died before its first one."""
-    return read_status(paths) or StatusRecord(
+    if (status := read_status(paths)) is not None:
+        return status
+    record = record or read_run(paths)
+    return StatusRecord(
         schema_version="status_v1",
         run_id=record.run_id,
         status="started",
@@ -92,23 +95,14 @@ def find_telling_trial(paths: RunPaths, status: StatusRecord) -> str | None:
     return next((found[kind] for kind in ("failed", "fail", "pass") if kind in found), None)
 
 
-def find_trial(paths: RunPaths, text: str) -> SlotRows:
-    """Find a finished trial by its id, a unique part of it, or its position in the schedule."""
-    matches: list[SlotRows] = []
-    for rows in iter_finished(paths):
-        if rows.trial_id == text or str(rows.schedule_idx) == text:
-            return rows
-        if text in rows.trial_id:
-            matches.append(rows)
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        raise InputError("TRIAL", _describe_unknown(paths, text))
-    named = ", ".join(rows.trial_id for rows in matches[:5])
-    raise InputError("TRIAL", f"{len(matches)} trials have {text!r} in their name: {named}…; be more exact")
+def describe_several(text: str, names: Sequence[str]) -> str:
+    """Say which trials somebody may have meant."""
+    named = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+    return f"{len(names)} trials have {text!r} in their name: {named}; be more exact"
 
 
-def _describe_unknown(paths: RunPaths, text: str) -> str:
+def describe_unknown(paths: RunPaths, text: str) -> str:
+    """Say that there is no such trial, and which are near."""
     told = f"no finished trial of this run has {text!r} in its name"
     known = [row.ids.trial_id for row in islice(iter_trials(paths), LOOKED_THROUGH)]
     return f"{told}; nearest: {', '.join(get_close_matches(text, known, 3, 0.0))}" if known else told

@@ -167,7 +167,7 @@ class Buffer:
     def attempts(self) -> list[AttemptNote]:
         """Attempts that were under way when this was last written."""
         with using(self._path):
-            return list(_select_attempts(self._connection))
+            return list(select_attempts(self._connection))
 
     def close(self) -> None:
         """Close the connection; the last one to close moves everything into the main file."""
@@ -221,7 +221,7 @@ def snapshot(path: Path) -> Iterator[Iterator[Completion]]:
         yield iter(())
         return
     with using(path):
-        connection = _connect_read_only(path)
+        connection = connect_read_only(path)
     try:
         with using(path):
             connection.execute("BEGIN")
@@ -239,14 +239,14 @@ def read_live(path: Path) -> tuple[list[AttemptNote], list[Event]]:
     if not path.exists():
         return [], []
     with using(path):
-        connection = _connect_read_only(path)
+        connection = connect_read_only(path)
         try:
             connection.execute("BEGIN")
             rows = connection.execute(
                 "SELECT trial_id, attempt, seq, json FROM events ORDER BY trial_id, attempt, seq"
             )
             events = [Event(trial_id=t, attempt=a, seq=n, json=data) for t, a, n, data in rows]
-            return list(_select_attempts(connection)), events
+            return list(select_attempts(connection)), events
         finally:
             connection.close()
 
@@ -263,7 +263,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """A reader's connection."""
     # A snapshot may be gone through by several threads, one after another.
     try:
         connection = sqlite3.connect(
@@ -304,7 +305,8 @@ def _select(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[C
         yield Completion(schedule_idx=schedule_idx, attempt=attempt, token=token, digest=digest, payload=data)
 
 
-def _select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
+def select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
+    """Every attempt's note."""
     rows: Iterable[tuple[str, int, str, int, str, bytes | None, int]] = connection.execute(
         "SELECT token, schedule_idx, trial_id, attempt, state, barrier, grader_started FROM attempts"
     )
