@@ -286,10 +286,8 @@ async def test_what_a_cut_off_try_left_is_set_aside_as_evidence(tmp_path: Path) 
     assert sorted(path.name for path in trial.iterdir()) == ["1", "1.cut-1", "1.cut-2"]
 
 
-@pytest.mark.parametrize(("keep", "is_digested"), [("always", False), ("failed", True), ("never", True)])
-async def test_a_workspace_that_is_not_kept_leaves_its_digest(
-    tmp_path: Path, keep: str, is_digested: bool
-) -> None:
+@pytest.mark.parametrize("keep", ["always", "failed", "never"])
+async def test_a_workspace_leaves_its_digest_whether_it_is_kept_or_not(tmp_path: Path, keep: str) -> None:
     def work(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         (folders.workspace / "answer.txt").write_text("42")
         return PhaseEnd(exit_status=0)
@@ -299,11 +297,10 @@ async def test_a_workspace_that_is_not_kept_leaves_its_digest(
 
     completion = await run.carry_out()
 
-    expected = digest_folder(run.folders.workspace, everything=True) if is_digested else None
-    assert completion.timing.workspace_digest == expected
+    assert completion.timing.workspace_digest == digest_folder(run.folders.workspace, everything=True)
 
 
-async def test_a_workspace_that_nobody_can_read_is_graded_all_the_same(tmp_path: Path) -> None:
+async def test_a_workspace_that_nobody_can_hand_on_is_graded_all_the_same(tmp_path: Path) -> None:
     def work(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         os.mkfifo(folders.workspace / "pipe")
         (folders.workspace / "loop").symlink_to("loop")
@@ -312,7 +309,7 @@ async def test_a_workspace_that_nobody_can_read_is_graded_all_the_same(tmp_path:
     completion = await Attempt(make_experiment(), tmp_path, {"agent": work, "grader": PASS}).carry_out()
 
     assert isinstance(completion.end, Graded)
-    assert completion.timing.workspace_digest is None
+    assert completion.timing.workspace_digest is not None
 
 
 async def test_a_workspace_deeper_than_calls_go_is_graded_all_the_same(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_named_files_and_every_folder_on_the_way_to_them_are_synced(
         str(root / "artifacts" / "a" / "b" / "plot.svg"),
         str(root / "out"),
         str(root / "logs"),
+        str(root / "workspace"),
+        str(root / "in"),
         str(root / "artifacts" / "a" / "b"),
         str(root / "artifacts" / "a"),
         str(root / "artifacts"),

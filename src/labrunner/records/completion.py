@@ -148,8 +148,14 @@ class AttemptTiming(
     traceback: str | None = None
     logs: tuple[FileRef, ...] = ()
     masked_secrets: int = 0
+    masked: dict[str, int] = {}
+    """How many secrets were masked, by file; `…` stands for files beyond the first 20."""
+    dropped: dict[str, str] = {}
+    """Files that were not kept, each with the reason."""
+    folders: dict[str, Digest] = {}
+    """Digests of `out` and `state`, where they hold more than the named files."""
     workspace_digest: str | None = None
-    """What the agent left, where the policy throws it away after the commit."""
+    """The workspace as it is kept, or, where policy throws it away, as the agent left it."""
     barrier: dict[str, int | str | bool] = {}
     agent_outcome: str | None = None
     """`outcome` of the agent's own `result.json`."""

@@ -27,7 +27,7 @@ def settle(folders: Iterable[Path], most: int = MOST_ENTRIES) -> None:
         try:
             found = list(_find(folder, most))
         except TooMany:
-            _sync_file_system(folder)
+            sync_file_system(folder)
             return
         for path, how in found:
             _sync(path, how)
@@ -64,7 +64,8 @@ def _sync(path: str, how: int) -> None:
         os.close(fd)
 
 
-def _sync_file_system(folder: Path) -> None:
+def sync_file_system(folder: Path) -> None:
+    """Sync the whole file system that a folder lies on."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "syncfs"):
         os.sync()

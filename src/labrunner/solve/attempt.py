@@ -40,11 +40,12 @@ from labrunner.store.transcripts import TRANSCRIPT
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.agentresult import hear
 from labrunner.trial.assignment import AttemptScene, Notes
-from labrunner.trial.collection import Collected, collect
+from labrunner.trial.collection import Collected, collect, keeps_workspace
 from labrunner.trial.grading import Grading
 from labrunner.trial.judgement import Judgement
 from labrunner.trial.ledger import make_fact
 from labrunner.trial.masking import Masker
+from labrunner.trial.redaction import redact_cancelled, redact_cut_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class SolveAttempt:
             end = await self._reach_end()
         except asyncio.CancelledError:
             leave(self._scene.folders.root, self._transcript.close())
+            await redact_cancelled(self._scene.folders.root, self._ledger.masker)
             raise
         except AttemptFailed as failure:
             end = self._note_failure(failure)
@@ -302,7 +304,9 @@ class SolveAttempt:
         guest = maker.guest_paths(scene.folders, scene.agent_dir)
         ledger.has_folders = True
         with ledger.timing("prepare"):
-            await asyncio.to_thread(preparation.lay_out, scene)
+            aside = await asyncio.to_thread(preparation.lay_out, scene)
+            if aside is not None:
+                ledger.note_redaction(await asyncio.to_thread(redact_cut_off, aside, ledger.masker))
         async with maker.open(phases.sandbox_spec(scene)) as place:
             if not isinstance(place, ExecSandbox):
                 raise SandboxFailed("no_calls", f"a {scene.variant.sandbox.kind} sandbox takes no calls")
@@ -314,12 +318,13 @@ class SolveAttempt:
     async def _complete(self, end: AttemptEnd) -> Completion:
         ledger, shop = self._ledger, self._shop
         self._transcript.add("end", outcome=type(end).__name__.lower())
-        kept, transcript = Collected(files=(), logs=(), masked_secrets=0), None
+        kept, transcript = Collected(), None
         scores = self._in_full if isinstance(end, Graded) else None
         try:
             with ledger.timing("collect"):
                 if ledger.has_folders:
-                    kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker)
+                    keeps = keeps_workspace(self._scene.context.experiment.policy.keep.workspace, end)
+                    kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker, keeps)
                 texts = {TRANSCRIPT: self._transcript.close()}
                 if scores is not None:
                     texts[FULL_SCORES], masked = shop.masker.mask(scores)

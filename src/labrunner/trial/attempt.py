@@ -19,11 +19,12 @@ from labrunner.trial.agentresult import is_agent_result, read_word
 from labrunner.trial.artifacts import copy_out
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
 from labrunner.trial.classification import AgentFacts
-from labrunner.trial.collection import RESULT_CAP, Collected, collect
+from labrunner.trial.collection import RESULT_CAP, Collected, collect, keeps_workspace
 from labrunner.trial.grading import Grading
 from labrunner.trial.handedin import Refusal, read_masked
 from labrunner.trial.ledger import Ledger
 from labrunner.trial.masking import Masker, make_masker
+from labrunner.trial.redaction import redact_cancelled, redact_cut_off
 from labrunner.trial.removal import remove_if_possible
 from labrunner.trial.traces import is_untouched
 
@@ -58,6 +59,9 @@ class _Attempt:
         end: AttemptEnd
         try:
             end = await self._reach_end()
+        except asyncio.CancelledError:
+            await redact_cancelled(self._scene.folders.root, self._ledger.masker)
+            raise
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         except StoreError:
@@ -85,7 +89,10 @@ class _Attempt:
     async def _enter(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """Make a sandbox over fresh folders, or take over the one that is left."""
         if self._survivor is None:
-            await self._timed("prepare", preparation.lay_out, self._scene)
+            aside = await self._timed("prepare", preparation.lay_out, self._scene)
+            if aside is not None:
+                found = await self._timed("prepare", redact_cut_off, aside, self._ledger.masker)
+                self._ledger.note_redaction(found)
             opened = self._maker.open(spec)
         else:
             if self._survivor.ended is not None:
@@ -147,19 +154,14 @@ class _Attempt:
         if isinstance(end, Failed) and end.reason == DISK_FULL:
             # It may be what fills the disk, and keeping it would keep every other attempt from its work.
             await asyncio.to_thread(remove_if_possible, self._scene.folders.workspace)
-        masker, keeps = self._ledger.masker, self._keeps_workspace(end)
+        keep = self._scene.context.experiment.policy.keep.workspace
+        masker, keeps = self._ledger.masker, keeps_workspace(keep, end)
         try:
             kept = await self._timed("collect", collect, self._scene.folders, masker, keeps)
         except AttemptFailed as failure:
-            kept = Collected(files=(), logs=(), masked_secrets=0)
+            kept = Collected()
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         return self._ledger.complete(end, kept)
-
-    def _keeps_workspace(self, end: AttemptEnd) -> bool:
-        """Whether the policy keeps what the agent left."""
-        keep = self._scene.context.experiment.policy.keep.workspace
-        is_good = isinstance(end, Graded) and end.verdict == "pass"
-        return keep == "always" or (keep == "failed" and not is_good)
 
     async def _timed(self, name: str, work: Callable[..., T], *args: object) -> T:
         """Do blocking work in a thread and note how long it took."""

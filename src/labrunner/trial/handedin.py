@@ -40,7 +40,7 @@ def read_plain(folder: Path, name: str, *, cap: int) -> bytes | Refusal:
 def read_masked(folder: Path, name: str, masker: Masker, *, cap: int) -> bytes | Refusal:
     """The same, without secrets."""
     data = read_plain(folder, name, cap=cap)
-    return masker.mask(data)[0] if isinstance(data, bytes) else data
+    return masker.mask_document(data)[0] if isinstance(data, bytes) else data
 
 
 def list_names(folder: Path) -> list[str]:

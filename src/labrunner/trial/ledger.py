@@ -28,6 +28,7 @@ from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collection import Collected
 from labrunner.trial.masking import Masker
+from labrunner.trial.redaction import Redactor
 
 MOST_TOLD: Final = 16 * 1024
 """Characters of a message or traceback that a row keeps."""
@@ -56,6 +57,9 @@ class Ledger:
     word: AgentWord = field(default_factory=AgentWord)
     left_nothing: bool = False
     """The agent changed nothing and handed in nothing."""
+    masked: dict[str, int] = field(default_factory=dict)
+    """Secrets that were masked before anything was collected, by file."""
+    dropped: dict[str, str] = field(default_factory=dict)
     run: AgentRun = field(default_factory=lambda: AgentRun(setup=None, agent=None))
 
     @contextmanager
@@ -91,6 +95,11 @@ class Ledger:
         """Take in what the agent says of itself."""
         self.word = word
         self.usage.update(word.usage)
+
+    def note_redaction(self, found: Redactor) -> None:
+        """Take in what was masked and dropped of a try before this one."""
+        self.masked |= found.masked
+        self.dropped |= found.dropped
 
     def note_grader(self, end: PhaseEnd) -> None:
         """Take in how a try of the grader ended."""
@@ -136,7 +145,7 @@ class Ledger:
         )
 
     def _timing(self, end: AttemptEnd, kept: Collected) -> AttemptTiming:
-        failed = end if isinstance(end, Failed) else None
+        failed, facts = end if isinstance(end, Failed) else None, self.run.facts.items()
         return AttemptTiming(
             attempt=self.scene.assignment.attempt,
             started_at=stamp(self.started_at),
@@ -149,12 +158,15 @@ class Ledger:
             message=self._told(failed.message) if failed else None,
             traceback=self._told(failed.traceback) if failed and failed.traceback else None,
             logs=kept.logs,
-            masked_secrets=kept.masked_secrets,
+            masked_secrets=kept.masked_secrets + sum(self.masked.values()),
+            masked={**self.masked, **kept.masked},
+            dropped={**self.dropped, **kept.dropped},
+            folders=dict(kept.folders),
             workspace_digest=kept.workspace_digest,
-            barrier=dict(self.run.facts),
             agent_outcome=self.word.outcome,
             agent_error=self._told(self.word.error)[:MOST_OF_AN_AGENT] if self.word.error else None,
             left_nothing=self.left_nothing,
+            barrier={name: self._told(fact) if isinstance(fact, str) else fact for name, fact in facts},
             adopted=self.is_adopted,
         )
 

@@ -17,15 +17,19 @@ from labrunner.trial.removal import remove
 _VERDICTS: Final = frozenset({"benchmark_prediction.json", "benchmark_score.json"})
 
 
-def lay_out(scene: AttemptScene) -> None:
-    """Make the attempt's folders with everything the agent may know and work on."""
+def lay_out(scene: AttemptScene) -> Path | None:
+    """Make the attempt's folders with everything the agent may know and work on.
+
+    Where a cut-off try of the same number left some, says where they lie now.
+    """
     with SandboxFailed.during("prepare", f"preparing {scene.folders.root}"):
-        set_aside(scene.folders.root)
+        aside = set_aside(scene.folders.root)
         scene.folders.root.mkdir(parents=True)
         for folder in scene.folders.all():
             folder.mkdir()
         _write_inputs(scene)
         _fill_workspace(scene.task, scene.folders.workspace)
+        return aside
 
 
 def lay_out_again(folders: AttemptFolders) -> None:
@@ -41,14 +45,15 @@ def write_policy(folders: AttemptFolders, policy: object) -> None:
         _write(f"{folders.inputs}/policy.json", canonical.encode_line(policy))
 
 
-def set_aside(attempt: Path) -> None:
+def set_aside(attempt: Path) -> Path | None:
     """Move what a cut-off try of the same number left out of the way; it stays as evidence."""
     if not attempt.exists():
-        return
+        return None
     cut = 1
     while (aside := attempt.with_name(f"{attempt.name}.cut-{cut}")).exists():
         cut += 1
     attempt.rename(aside)
+    return aside
 
 
 def bring_grader(task: Task, folders: AttemptFolders) -> None:
