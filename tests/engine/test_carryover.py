@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,11 +42,21 @@ def tree(folder: Path) -> dict[str, bytes | str]:
     }
 
 
-def test_files_are_linked_where_they_can_be(source: Path, tmp_path: Path) -> None:
-    made = link_tree(source, tmp_path / "target")
+def test_files_are_linked_where_they_can_be(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+    really_sync = os.fsync
+
+    def note_and_sync(fd: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
+        really_sync(fd)
+
+    monkeypatch.setattr(os, "fsync", note_and_sync)
+    link_tree(source, tmp_path / "target")
     assert tree(tmp_path / "target") == tree(source)
     assert (tmp_path / "target/1/out/score.json").samefile(source / "1/out/score.json")
-    assert set(made) == {tmp_path / "target" / name for name in ("", "1", "1/out", "1/logs")}
+    assert synced == {str(tmp_path / "target" / name) for name in ("", "1", "1/out", "1/logs")}
 
 
 def test_files_are_copied_to_another_file_system(source: Path, elsewhere: Path) -> None:
@@ -59,12 +68,14 @@ def test_files_are_copied_to_another_file_system(source: Path, elsewhere: Path) 
 def test_a_copy_that_was_cut_short_is_made_again(
     source: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_short(one: Path, other: Path) -> None:
-        other.write_bytes(one.read_bytes()[:5])
+    really_write = os.pwrite
+
+    def cut_short(fd: int, data: bytes, at: int) -> int:
+        really_write(fd, data[:5], at)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copy2", cut_short)
+        patched.setattr(os, "pwrite", cut_short)
         with pytest.raises(KeyboardInterrupt):
             link_tree(source / "1" / "logs", elsewhere / "target")
     link_tree(source / "1" / "logs", elsewhere / "target")
@@ -78,6 +89,6 @@ def test_a_disk_that_gives_out_is_told_with_the_place(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(shutil, "copy2", refuse)
+    monkeypatch.setattr(os, "pwrite", refuse)
     with pytest.raises(StoreError, match=r"taking over files into .*target: the disk is full"):
         link_tree(source, tmp_path / "target")

@@ -62,6 +62,7 @@ def find_cautions(
     ]
     if conduct is not None:
         found.extend(about_agents(conduct, suspicions))
+        found.extend(_about_files(conduct))
     if shift is not None:
         found.extend(_about_rates(shift))
     if outage is not None:
@@ -81,6 +82,17 @@ def about_agents(conduct: Conduct, suspicions: Mapping[str, Suspicion]) -> Itera
             says = "agent says" if agents.errors == 1 else "agents say"
             text = f'{agents.errors:,} {says} `outcome: "error"` in their result; graded as they stood'
             yield Caution(kind="agent_errors", variant_id=name, text=text, trial_id=agents.first_error)
+
+
+def _about_files(conduct: Conduct) -> Iterator[Caution]:
+    """Name variants whose agents wrote secrets down, or left what could not be kept."""
+    for name, each in conduct.variants.items():
+        if each.leaks:
+            text = f"secrets were found in what {_count(each.leaks, 'trial')} left, and masked"
+            yield Caution(kind="masked", variant_id=name, text=text, trial_id=each.first_leak)
+        if each.incomplete:
+            text = f"of {_count(each.incomplete, 'trial')} not every file could be kept"
+            yield Caution(kind="dropped", variant_id=name, text=text, trial_id=each.first_incomplete)
 
 
 def _first_changes(conduct: Conduct) -> dict[str, tuple[str, str]]:

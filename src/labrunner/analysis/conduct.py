@@ -68,12 +68,19 @@ class VariantConduct:
         self.first_error = ""
         self.first_changed: tuple[str, str] | None = None
         """The first trial whose agent changed the system under its grader, and the paths, one a line."""
+        self.leaks = 0
+        """Trials with secrets in what was kept of them, masked."""
+        self.first_leak = ""
+        self.incomplete = 0
+        """Trials of which files were not kept."""
+        self.first_incomplete = ""
         self.seconds = array("d")
         self._fastest_that_passed = float("inf")
         self._groups: defaultdict[tuple[int | None, bool], _Group] = defaultdict(_Group)
 
     def add(self, trial: Trial, timing: Timing) -> None:
         """Take in one final trial."""
+        self._add_files(trial.ids.trial_id, timing)
         if trial.outcome != "graded" or (fact := trial.attempts[-1].agent) is None:
             return
         times = timing.attempts[-1]
@@ -90,6 +97,14 @@ class VariantConduct:
             self.seconds.append(seconds)
             if has_passed:
                 self._fastest_that_passed = min(self._fastest_that_passed, seconds)
+
+    def _add_files(self, trial_id: str, timing: Timing) -> None:
+        if any(attempt.masked_secrets for attempt in timing.attempts):
+            self.leaks += 1
+            self.first_leak = self.first_leak or trial_id
+        if any(attempt.dropped for attempt in timing.attempts):
+            self.incomplete += 1
+            self.first_incomplete = self.first_incomplete or trial_id
 
     def suspect(self, others: Sequence[float]) -> Suspicion | None:
         """What is odd about these agents, given the seconds that agents of other variants took."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from labrunner.display.console import indent, make_fields, make_hints, make_line, make_table, stack
 from labrunner.display.conversation import show_conversation
-from labrunner.display.quantities import format_seconds
+from labrunner.display.quantities import format_count, format_seconds
 from labrunner.display.safetext import clip, take_tail
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
@@ -170,7 +170,12 @@ def _show_words(timing: AttemptTiming | None) -> list[RenderableType]:
     if timing is None:
         return []
     texts = [text for text in (timing.message, timing.traceback) if text]
-    return [indent(Text(take_tail(text, TAIL_LINES))) for text in texts]
+    notes = [f"{format_count(count, 'secret')} masked in {path}" for path, count in timing.masked.items()]
+    notes += [f"{path} was not kept: {why}" for path, why in timing.dropped.items()]
+    return [
+        *(indent(Text(take_tail(text, TAIL_LINES))) for text in texts),
+        *(indent(make_line(note, "yellow")) for note in notes),
+    ]
 
 
 def show_log(name: str, text: str) -> RenderableType:

@@ -5,8 +5,6 @@ they are hard links where the file system can, copies elsewhere. Goes on beside 
 """
 
 import asyncio
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -20,9 +18,9 @@ from labrunner.store.durable import storing, sync_folder
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from labrunner.store.writer import RunWriter
+from labrunner.trial.copying import copy_tree
 
 BATCH: Final = 128
-COPYING: Final = ".copying"
 
 
 class CarryOver:
@@ -50,11 +48,10 @@ class CarryOver:
             batch.append((slot, source))
             if len(batch) == BATCH:
                 break
-        touched: list[Path] = []
         for slot, source in batch:
-            touched += link_tree(source, self._paths.trial(slot.trial_id))
-        for folder in [*touched, self._paths.trial_folders] if batch else []:
-            sync_folder(folder)
+            link_tree(source, self._paths.trial(slot.trial_id))
+        if batch:
+            sync_folder(self._paths.trial_folders)
         return batch
 
     def _rewritten(self, writer: RunWriter) -> Iterator[tuple[SlotRows, Path]]:
@@ -101,41 +98,8 @@ async def _finish(writer: RunWriter, slot: SlotRows, on_finished: Callable[[Slot
         on_finished(slot)
 
 
-def link_tree(source: Path, target: Path) -> list[Path]:
-    """Make `target` hold what `source` holds, files as hard links where possible; return the folders made."""
-    if not source.is_dir():
-        return []
-    made: list[Path] = []
-    with storing("taking over files into", target):
-        for folder, folders, files in os.walk(source):
-            here = target / Path(folder).relative_to(source)
-            here.mkdir(parents=True, exist_ok=True)
-            made.append(here)
-            links = [name for name in folders if (Path(folder) / name).is_symlink()]
-            for name in (*files, *links):
-                _link(Path(folder) / name, here / name)
-    return made
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileExistsError:
-        return
-    except OSError:
-        _copy(source, target)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file durably, and whole or not at all: what has the name is never copied again."""
-    if source.is_symlink():
-        shutil.copy2(source, target, follow_symlinks=False)
-        return
-    temporary = target.with_name(COPYING)
-    shutil.copy2(source, temporary)
-    fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    temporary.rename(target)
+def link_tree(source: Path, target: Path) -> None:
+    """Make `target` hold what `source` holds, durably, files as hard links where possible."""
+    if source.is_dir():
+        with storing("taking over files into", target):
+            copy_tree(source, target, shares_files=True, syncs=True)

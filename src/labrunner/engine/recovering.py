@@ -153,8 +153,7 @@ class _Report:
     def _take(self, rows: Iterator[SlotRows], paths: RunPaths) -> list[SlotRows]:
         batch = [slot for _, slot in zip(range(BATCH), rows, strict=False)]
         for slot in batch:
-            for folder in link_tree(self._source.trial(slot.trial_id), paths.trial(slot.trial_id)):
-                sync_folder(folder)
+            link_tree(self._source.trial(slot.trial_id), paths.trial(slot.trial_id))
         lost = [slot.trial_id for slot in batch if slot.trial.outcome == "cancelled"]
         cut = [(trial_id, attempt) for trial_id in lost for attempt in self._live.get(trial_id, ())]
         rescue_transcripts(self._live, cut, paths.trial_folders)

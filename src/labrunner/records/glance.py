@@ -65,6 +65,8 @@ class AttemptTimes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     phases_s: dict[str, float] = {}
     usage: dict[str, float] = {}
     adopted: bool = False
+    masked_secrets: int = 0
+    dropped: dict[str, str] = {}
     agent_outcome: str | None = None
     left_nothing: bool = False
     barrier: BarrierGlance = NOTHING_SEEN

@@ -1,4 +1,4 @@
-"""Files that rows name by digest: whether they are still there, whole and unchanged."""
+"""Files and folders that rows name by digest: whether they are still there, whole and unchanged."""
 
 import hashlib
 import stat
@@ -9,6 +9,7 @@ from labrunner.records.completion import FileRef
 from labrunner.records.rows import TimingRow, TrialRow
 from labrunner.store.durable import say
 from labrunner.store.layout import RunPaths
+from labrunner.trial.sealing import digest_tree
 
 
 def check_evidence(
@@ -16,7 +17,7 @@ def check_evidence(
 ) -> Iterator[tuple[Path, str]]:
     """Give a sentence for each file that is not what its row says.
 
-    Logs may be gone where policy drops them.
+    Logs may be gone where policy drops them, and workspaces wherever somebody does.
     """
     folder = paths.attempt(trial.ids.trial_id, trial.attempt)
     for ref in trial.files:
@@ -25,6 +26,18 @@ def check_evidence(
         folder = paths.attempt(trial.ids.trial_id, attempt.attempt)
         for ref in attempt.logs:
             yield from _check(folder, ref, may_be_gone=not are_logs_kept)
+        for name, digest in attempt.folders.items():
+            yield from _check_folder(folder / name, digest, may_be_gone=False)
+        if attempt.workspace_digest is not None:
+            yield from _check_folder(folder / "workspace", attempt.workspace_digest, may_be_gone=True)
+
+
+def _check_folder(folder: Path, digest: str, *, may_be_gone: bool) -> Iterator[tuple[Path, str]]:
+    if not folder.is_dir():
+        if not may_be_gone or folder.is_symlink() or folder.exists():
+            yield folder, "the folder is gone"
+    elif digest_tree(folder) != digest:
+        yield folder, "does not hold what was kept: a power cut, or somebody, has changed it since"
 
 
 def _check(folder: Path, ref: FileRef, *, may_be_gone: bool) -> Iterator[tuple[Path, str]]:

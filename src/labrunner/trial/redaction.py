@@ -18,7 +18,7 @@ from typing import Final
 from labrunner.trial.masking import Masker
 from labrunner.trial.removal import remove, remove_if_possible
 from labrunner.trial.sealing import say_name
-from labrunner.trial.tree import Found, walk
+from labrunner.trial.tree import Found, exists_in, find_data, walk
 
 CHUNK: Final = 1 << 20
 MOST_NAMED: Final = 20
@@ -88,7 +88,7 @@ class Redactor:
             return
         with suppress(FileNotFoundError):  # its content was reason enough to drop it
             place = os.fsdecode(name.replace(b"/", b"-"))
-            if _exists(place, found.folder):
+            if exists_in(place, found.folder):
                 place += f"-{secrets.token_hex(4)}"
             os.rename(found.name, place, src_dir_fd=found.folder, dst_dir_fd=found.folder)
             self.note_masked(path, count)
@@ -149,23 +149,11 @@ class Redactor:
 
 def _read(fd: int, facts: os.stat_result) -> Iterator[tuple[int, bytes]]:
     """Read a file's data chunk by chunk, each with its offset; holes are passed over."""
-    if facts.st_blocks * 512 >= facts.st_size:
-        yield from _read_range(fd, 0, facts.st_size)
-        return
-    end = 0
-    while True:
-        try:
-            start = os.lseek(fd, end, os.SEEK_DATA)
-        except OSError:  # nothing but a hole is left
-            return
-        end = os.lseek(fd, start, os.SEEK_HOLE)
-        yield from _read_range(fd, start, end)
-
-
-def _read_range(fd: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    while start < end and (chunk := os.pread(fd, min(CHUNK, end - start), start)):
-        yield start, chunk
-        start += len(chunk)
+    for start, end in find_data(fd, facts):
+        at = start
+        while at < end and (chunk := os.pread(fd, min(CHUNK, end - at), at)):
+            yield at, chunk
+            at += len(chunk)
 
 
 def _cover_all(data: bytes, covers: dict[int, bytes]) -> bytes:
@@ -195,14 +183,6 @@ def _replace_by_copy(found: Found, source: int) -> None:
     finally:
         os.close(target)
     os.rename(place, found.name, src_dir_fd=found.folder, dst_dir_fd=found.folder)
-
-
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:

@@ -153,3 +153,27 @@ def _open_outer(folder: int, key: tuple[int, int]) -> int:
         os.close(outer)
         raise OSError(errno.ESTALE, "a folder was moved while it was looked at")
     return outer
+
+
+def find_data(fd: int, facts: os.stat_result) -> Iterator[tuple[int, int]]:
+    """Where a file has data: everywhere but in its holes."""
+    if facts.st_blocks * 512 >= facts.st_size:
+        yield 0, facts.st_size
+        return
+    end = 0
+    while True:
+        try:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+        except OSError:  # nothing but a hole is left
+            return
+        end = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, end
+
+
+def exists_in(name: str, folder: int) -> bool:
+    """Whether an open folder has something of that name."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
