@@ -28,8 +28,16 @@ class Refuse:
     code: str = "trouble"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Babble:
+    """Answer with status 200 and whatever this is."""
+
+    body: bytes
+    kind: str = "application/json"
+
+
 Misbehave = Literal["hang", "cut"]
-Reply = Say | Refuse | Misbehave
+Reply = Say | Refuse | Babble | Misbehave
 
 
 @dataclass
@@ -107,6 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
                 headers = {"Retry-After": reply.retry_after} if reply.retry_after else {}
                 error = {"message": "no", "type": reply.code, "code": reply.code, "param": None}
                 self._send(reply.status, {"error": error}, headers)
+            case Babble():
+                self._write(200, reply.body, {"Content-Type": reply.kind})
             case "hang":
                 chat.closing.wait(30)
                 self.close_connection = True
@@ -115,9 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.close()
 
     def _send(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        data = json.dumps(body).encode()
+        self._write(status, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
+
+    def _write(self, status: int, data: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **headers}.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

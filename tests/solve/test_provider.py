@@ -18,7 +18,7 @@ from labrunner.solve.sample import Sample
 from labrunner.solve.solvers import generate, system_message, use_tools
 from labrunner.solve.tool import Tool, tool
 from tests.solve.authoring import make_task, retry, run, samples, write_task
-from tests.solve.chatserver import ChatServer, Refuse, Reply, Say, last_user, serving
+from tests.solve.chatserver import Babble, ChatServer, Refuse, Reply, Say, last_user, serving
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +118,44 @@ def test_trouble_that_stays_is_the_providers_and_named_by_status(tmp_path: Path)
     assert error is not None
     assert (error.cause, error.reason) == ("provider", "http_400")
     assert len(server.requests) == 1
+
+
+HEAD = b'"id": "x", "object": "chat.completion", "created": 1, "model": "m"'
+
+
+@pytest.mark.parametrize(
+    "babble",
+    [
+        Babble(body=b"{" + HEAD + b', "choices": []}'),
+        Babble(body=b"{" + HEAD + b', "choices": [{"index": 0, "finish_reason": "stop"}]}'),
+        Babble(body=b"not JSON"),
+        Babble(body=b'{"id": "x", "choi'),
+        Babble(body=b""),
+        Babble(body=b"<html>busy</html>", kind="text/html"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_the_providers_and_tried_again(
+    tmp_path: Path, babble: Babble
+) -> None:
+    with serving(once(babble)) as server:
+        good = ask(server, tmp_path, make_task(samples("a")))
+        assert len(server.requests) == 2
+    with serving(lambda _: babble) as server:
+        bad = ask(server, tmp_path, make_task(samples("a")), max_retries=1)
+        assert len(server.requests) == 2
+    assert good.results.metrics["accuracy"].value == 1.0
+    error = bad.samples[0].error
+    assert error is not None
+    assert (error.cause, error.reason) == ("provider", "bad_answer")
+
+
+def test_a_provider_that_asks_for_too_much_patience_is_told_with_what_it_asked_for(tmp_path: Path) -> None:
+    with serving(lambda _: Refuse(status=429, retry_after="100000")) as server:
+        error = ask(server, tmp_path, make_task(samples("a"))).samples[0].error
+        assert len(server.requests) == 1
+    assert error is not None
+    assert (error.cause, error.reason) == ("provider", "http_429")
+    assert "it asks to wait 100,000 s, and nobody is waited for longer than 600 s" in error.message
 
 
 def test_retries_are_ours_alone_and_counted(tmp_path: Path) -> None:

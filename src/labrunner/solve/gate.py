@@ -74,7 +74,8 @@ class ModelGate:
             except ProviderTrouble as trouble:
                 wait_s = self._wait_s(trouble, number)
                 if number >= retries or wait_s is None:
-                    raise ProviderFailed(trouble.reason, f"asking {model.name}: {trouble}") from trouble
+                    told = f"asking {model.name}: {trouble}{_explain_end(trouble)}"
+                    raise ProviderFailed(trouble.reason, told) from trouble
                 asker.transcript.add("retry", reason=trouble.reason, message=str(trouble), wait_s=wait_s)
                 with asker.meter.waiting():
                     await self._wait(model.provider, wait_s, f"{trouble.reason}: {trouble}")
@@ -145,6 +146,14 @@ class ModelGate:
             most = _first(self._patience.max_connections, request.config.max_connections, DEFAULT_CONNECTIONS)
             self._places[model.provider] = asyncio.Semaphore(int(most))
         return self._places[model.provider]
+
+
+def _explain_end(trouble: ProviderTrouble) -> str:
+    """Why no more was tried, where that is not plain from the trouble itself."""
+    asked = trouble.retry_after_s
+    if asked is None or asked <= LONGEST_ASKED_S or not trouble.is_transient:
+        return ""
+    return f" (it asks to wait {asked:,.0f} s, and nobody is waited for longer than {LONGEST_ASKED_S:.0f} s)"
 
 
 def _first(*values: float | None) -> float:

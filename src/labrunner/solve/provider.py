@@ -64,12 +64,13 @@ class ProviderBackend:
 
     async def request(self, request: Request) -> ModelOutput:
         """Make one request."""
+        messages, settings, parameters = to_theirs(request.messages), _settings(request), _parameters(request)
         try:
             response = await model_request(
                 self._model,
-                to_theirs(request.messages),
-                model_settings=_settings(request),
-                model_request_parameters=_parameters(request),
+                messages,
+                model_settings=settings,
+                model_request_parameters=parameters,
                 instrument=False,
             )
         except exceptions.ModelContextWindowExceededError as error:
@@ -78,6 +79,10 @@ class ProviderBackend:
             raise _trouble(error) from error
         except exceptions.UnexpectedModelBehavior as error:
             raise ProviderTrouble("bad_answer", str(error), is_transient=True) from error
+        except (IndexError, KeyError, AttributeError, TypeError) as error:
+            # An answer without what every answer has, such as choices; the library does not expect that.
+            told = f"its answer can't be read: {type(error).__name__}: {error}"
+            raise ProviderTrouble("bad_answer", told, is_transient=True) from error
         return from_theirs(response, self._name)
 
     def has_price(self) -> bool:
@@ -257,9 +262,11 @@ def _trouble(error: exceptions.ModelAPIError) -> ProviderTrouble:
     if isinstance(error, exceptions.ModelHTTPError):
         reason = f"http_{error.status_code}"
         is_transient = error.status_code in {408, 409, 429} or error.status_code >= 500
-    else:
+    elif isinstance(error, _TRANSIENT):
         reason = "timeout" if isinstance(error, exceptions.ModelTimeoutError) else "connection"
-        is_transient = isinstance(error, _TRANSIENT)
+        is_transient = True
+    else:  # it answered, but with nothing that can be read
+        reason, is_transient = "bad_answer", True
     if isinstance(error, exceptions.ModelQuotaExceededError):
         reason, is_transient = "quota", False
     return ProviderTrouble(reason, str(error), is_transient=is_transient, retry_after_s=error.retry_after)
