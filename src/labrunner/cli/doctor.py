@@ -4,8 +4,9 @@ import asyncio
 import sys
 
 from labrunner.cli.target import Call, make_target_app
-from labrunner.display.checks import show_checks
+from labrunner.display.checks import show_checks, show_machine
 from labrunner.display.console import make_console
+from labrunner.engine.machine import examine_machine
 from labrunner.engine.run import RunOptions, preflight
 from labrunner.engine.smoke import smoke
 from labrunner.errors import ExitCode
@@ -16,11 +17,23 @@ from labrunner.sandbox.door import Check
 
 def doctor(call: Call) -> int:
     """Make every check for each target; bad input when one that matters did not pass."""
+    if not call.targets:
+        return _examine_machine(call)
     options = call.options()
     checks = [check for experiment in call.experiments() for check in _examine(experiment, options)]
     _print(checks, as_json=call.as_json)
     is_well = all(check.passed or check.severity == "warning" for check in checks)
     return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
+
+
+def _examine_machine(call: Call) -> int:
+    """Check what can be checked without an experiment."""
+    checks = list(asyncio.run(examine_machine(call.log_dir)))
+    if call.as_json:
+        sys.stdout.write(canonical.encode_line({"checks": checks, "experiment": None}).decode())
+    else:
+        make_console().print(show_machine(checks))
+    return int(ExitCode.SUCCESS)
 
 
 def _examine(experiment: Experiment, options: RunOptions) -> list[Check]:
@@ -41,4 +54,8 @@ def _print(checks: list[Check], *, as_json: bool) -> None:
         make_console().print(show_checks(checks))
 
 
-app = make_target_app(doctor, "Check sandbox, disk, secrets and storage before anything is spent.")
+app = make_target_app(
+    doctor,
+    "Check sandbox, disk, secrets and storage before anything is spent; without an experiment, this machine.",
+    may_lack=True,
+)

@@ -19,7 +19,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab plan                               # every default filled in, and the order of trials",
             "lab plan --variant v2 --task-id 'git-*'",
         ),
-        "lab doctor": ("lab doctor night.yaml --env-file .env",),
+        "lab doctor": (
+            "lab doctor                             # this folder's experiment; without one, this machine",
+            "lab doctor night.yaml --env-file .env",
+        ),
         "lab continue": (
             "lab continue                           # the newest run that is not finished",
             "lab continue last --fail-on-error=0.2",

@@ -179,10 +179,16 @@ class Call:
 
 
 def make_target_app(
-    act: Callable[[Call], int], does: str, *, takes_runs: bool = False, own: tuple[str, ...] = ()
+    act: Callable[[Call], int],
+    does: str,
+    *,
+    takes_runs: bool = False,
+    own: tuple[str, ...] = (),
+    may_lack: bool = False,
 ) -> typer.Typer:
     """Make a command that takes experiments, or runs; `act` returns the exit code.
 
+    A command that `may_lack` an experiment gets none where none is named and none lies in this folder.
     `own` names the options that not every such command has; the others refuse them.
     """
     app = make_app()
@@ -296,7 +302,7 @@ def make_target_app(
             max_connections=max_connections,
         )
         call = Call(
-            targets=tuple(targets or [Path("last") if takes_runs else _find_default()]),
+            targets=tuple(targets or _find_default(takes_runs=takes_runs, may_lack=may_lack)),
             overrides=overrides,
             models=models,
             log_dir=log_dir,
@@ -352,11 +358,15 @@ def _is_failed(keep_sandbox: str | None) -> bool:
     return keep_sandbox == "failed"
 
 
-def _find_default() -> Path:
+def _find_default(*, takes_runs: bool, may_lack: bool) -> list[Path]:
     """The experiment of this folder; where there are only Python files, people meant one of those."""
+    if takes_runs:
+        return [Path("last")]
+    if may_lack and not DEFAULT_TARGET.exists():
+        return []
     scripts = sorted(path.name for path in Path.cwd().glob("*.py"))
     if scripts and not DEFAULT_TARGET.exists():
         raise InputError(
             str(DEFAULT_TARGET), f"there is no such file; for a task in Python, name it: lab run {scripts[0]}"
         )
-    return DEFAULT_TARGET
+    return [DEFAULT_TARGET]

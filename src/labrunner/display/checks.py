@@ -15,6 +15,15 @@ def show_checks(checks: Sequence[Check]) -> RenderableType:
     return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(*_verdict(checks)))
 
 
+def show_machine(checks: Sequence[Check]) -> RenderableType:
+    """Show what was found of a machine, without an experiment that says what is needed."""
+    rows = [("ok" if check.passed else "no", check.name, check.message) for check in checks]
+    told = (
+        "there is no experiment.yaml here, so only this machine was checked; `lab init` writes an experiment"
+    )
+    return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(told))
+
+
 def show_warnings(checks: Sequence[Check]) -> RenderableType | None:
     """Show only what may be overlooked; None when there is nothing."""
     warnings = [check for check in checks if not check.passed and check.severity == "warning"]

@@ -51,6 +51,7 @@ def _overview(experiment: Experiment) -> list[tuple[str, str]]:
             "tasks",
             f"{len(experiment.tasks):,}: {_first((task.id for task in experiment.tasks), FIRST_TASKS)}",
         ),
+        ("solutions", _describe_solutions(experiment)),
         ("variants", f"{len(experiment.variants)}, the baseline is {experiment.variants[0].id}"),
         ("replications", str(experiment.replications)),
         ("order", _describe_order(experiment)),
@@ -59,6 +60,11 @@ def _overview(experiment: Experiment) -> list[tuple[str, str]]:
         ("collect", ", ".join(experiment.collect)),
     ]
     return [(name, value) for name, value in fields if value]
+
+
+def _describe_solutions(experiment: Experiment) -> str:
+    count = sum(task.solution is not None for task in experiment.tasks)
+    return f"{format_count(count, 'task')} with a `solution`, which is not used yet" if count else ""
 
 
 def _describe_disk(experiment: Experiment, footprint: Footprint | None) -> list[tuple[str, str]]:

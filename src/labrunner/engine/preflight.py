@@ -19,7 +19,8 @@ async def examine(
     """Make every check for a run of this experiment into `runs_dir`."""
     return (
         *check_secrets(experiment, secrets),
-        *check_storage(experiment, runs_dir),
+        *check_solutions(experiment),
+        *check_place(runs_dir, experiment.policy.min_free_disk_gb),
         *await executor.preflight(),
     )
 
@@ -66,13 +67,22 @@ def _place_problem(place: Path) -> str | None:
     return None
 
 
-def check_storage(experiment: Experiment, runs_dir: Path) -> Iterator[Check]:
+def check_solutions(experiment: Experiment) -> Iterator[Check]:
+    """Say what is written down and not used: people would wait for it to do something."""
+    count = sum(task.solution is not None for task in experiment.tasks)
+    if count:
+        told = (
+            f"{count:,} of {len(experiment.tasks):,} tasks have one; it is checked and kept, and not used yet"
+        )
+        yield Check(name="solution", passed=True, message=told)
+
+
+def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
     """The run's directory can be trusted with locks and syncs, and has room."""
     place = next(folder for folder in way_to(runs_dir) if folder.exists())
     problem = _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place)
     yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
     free_gb = shutil.disk_usage(place).free / 1e9
-    wanted_gb = experiment.policy.min_free_disk_gb
     told = f"{free_gb:.1f} GB free"
     if free_gb < wanted_gb:
         told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"

@@ -108,9 +108,9 @@ def _find_left(paths: RunPaths, text: str) -> Iterator[Unfinished]:
         return
     for name in [text] if text in names else names:
         newest = newest_attempt(attempts_left(paths.trial(name)))
-        if newest is not None:
-            number = int(newest.partition(".")[0])
-            yield Unfinished(trial_id=name, attempt=number, folder=paths.trial(name) / newest)
+        number = "" if newest is None else newest.partition(".")[0]
+        if newest is not None and number.isdecimal():
+            yield Unfinished(trial_id=name, attempt=int(number), folder=paths.trial(name) / newest)
 
 
 def _describe(paths: RunPaths, text: str) -> str:

@@ -48,7 +48,7 @@ class TaskRow(Part):
     target: Json = None
     """The hidden answer, for the grader only, as `target.json`."""
     solution: Solution | None = None
-    """A reference solution, for the oracle of a probe only."""
+    """A reference solution. It is checked and kept, and not used yet."""
     image: Text | None = None
     """Image for this task, instead of the sandbox's."""
     workdir: GuestPath | None = None
