@@ -41,6 +41,12 @@ def engine_answers() -> None:
     pytest.fail(MISSING)
 
 
+@pytest.fixture(autouse=True)
+def nothing_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test's preflight has a memory of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def images(engine_answers: None) -> "Images":
     return Images()

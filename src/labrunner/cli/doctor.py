@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.checks import show_checks, show_machine
@@ -12,6 +13,7 @@ from labrunner.engine.smoke import smoke
 from labrunner.errors import ExitCode
 from labrunner.experiment.model import Experiment
 from labrunner.records import canonical
+from labrunner.sandbox import makers
 from labrunner.sandbox.door import Check
 
 
@@ -19,7 +21,7 @@ def doctor(call: Call) -> int:
     """Make every check for each target; bad input when one that matters did not pass."""
     if not call.targets:
         return _examine_machine(call)
-    options = call.options()
+    options = replace(call.options(), make=makers.remember(anew=True))
     checks = [check for experiment in call.experiments() for check in _examine(experiment, options)]
     _print(checks, as_json=call.as_json)
     is_well = all(check.passed or check.severity == "warning" for check in checks)

@@ -16,7 +16,7 @@ from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
 from labrunner.trial.removal import remove_if_possible
 
-PROBES_AT_ONCE: Final = 3
+PROBES_AT_ONCE: Final = 8
 
 
 class LocalExecutor:

@@ -1,7 +1,7 @@
 """Which maker stands behind the name of a sandbox kind."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import assert_never
 
 from labrunner.errors import InputError
@@ -9,12 +9,15 @@ from labrunner.experiment.model import SandboxKind
 from labrunner.sandbox.door import SandboxMaker
 
 
-def remember() -> Callable[[SandboxKind], SandboxMaker]:
-    """Make each kind once: what preflight found out is what the run is then carried out with."""
-    return cache(make)
+def remember(*, anew: bool = False) -> Callable[[SandboxKind], SandboxMaker]:
+    """Make each kind once: what preflight found out is what the run is then carried out with.
+
+    `anew` lets preflight try everything, whatever it has proven before.
+    """
+    return cache(partial(make, anew=anew))
 
 
-def make(kind: SandboxKind) -> SandboxMaker:
+def make(kind: SandboxKind, *, anew: bool = False) -> SandboxMaker:
     """Return a maker of that kind; nothing is started or probed by this."""
     match kind:
         case "bubblewrap":
@@ -32,7 +35,7 @@ def make(kind: SandboxKind) -> SandboxMaker:
         case "docker":
             from labrunner.sandbox.docker.maker import DockerMaker
 
-            return DockerMaker()
+            return DockerMaker(trusts_proofs=not anew)
         case "none":
             raise InputError("sandbox", "this task has no sandbox; give it one, such as bubblewrap or docker")
         case _:

@@ -164,7 +164,7 @@ class AgentPart:
         stage, folders = self.stage, self.stage.spec.folders
         if not stage.spec.demands.refuses_changes or read_baseline(folders) is not None:
             return
-        changes = await outlast(lambda: stage.engine.changes(stage.container.id))
+        changes = await outlast(stage.changes)
         await asyncio.to_thread(write_baseline, folders, changes, stage.layer)
 
     async def _changes(self) -> tuple[str, ...] | None:
@@ -172,7 +172,7 @@ class AgentPart:
         if not stage.spec.demands.system_changes:
             return None
         try:
-            changes = await stage.engine.changes(stage.container.id)
+            changes = await stage.changes()
         except EngineRefused as refusal:
             # An agent can build what an engine can't list. It is no reason not to judge it.
             return (f"(more than the engine could list: {str(refusal)[:CUT]})",)

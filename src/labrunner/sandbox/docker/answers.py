@@ -22,6 +22,8 @@ class EngineFacts:
     limits: frozenset[str]
     """Which limits of a plan it can enforce."""
     is_rootless: bool
+    id: str = ""
+    """Its own name for itself."""
     filter: str = ""
     """The name of its filter of system calls; empty when there is none."""
 
@@ -43,6 +45,7 @@ class EngineFacts:
             root_dir=str(answer.get("DockerRootDir", "")),
             limits=frozenset(name for name, field in can.items() if answer.get(field)),
             is_rootless=any("rootless" in option for option in answer.get("SecurityOptions") or ()),
+            id=str(answer.get("ID") or ""),
             filter=_filter(answer.get("SecurityOptions") or ()),
         )
 
@@ -67,6 +70,8 @@ class ContainerState:
     """Paths inside, and where they lie on the engine's host."""
     volumes: tuple[str, ...]
     """Where the engine's host keeps what is written to volumes that the image asks for."""
+    lower_dirs: tuple[str, ...] = ()
+    """Where it keeps what lies below what the container writes, topmost first."""
 
     @property
     def is_alive(self) -> bool:
@@ -89,6 +94,7 @@ class ContainerState:
             image=str(answer.get("Image", "")),
             is_online=bool(set((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"}),
             upper_dir=driver.get("UpperDir"),
+            lower_dirs=tuple(filter(None, (driver.get("LowerDir") or "").split(":"))),
             mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
             volumes=tuple(each["Source"] for each in answer.get("Mounts") or () if each["Type"] == "volume"),
         )

@@ -126,7 +126,8 @@ class Engine:
 
     async def changes(self, container: str) -> tuple[str, ...]:
         """Paths outside its mounts that differ from the image."""
-        answer = await self._get(f"containers/{container}/changes", "asking what changed in a container")
+        path, doing = f"containers/{container}/changes", "asking what changed in a container"
+        answer = await self._ask("GET", path, doing, timeout_s=SLOW_CALL_S)
         return tuple(str(change["Path"]) for change in answer or ())
 
     async def events(self, container: str, since: float, until: float) -> tuple[str, ...]:

@@ -32,11 +32,13 @@ from labrunner.sandbox.docker.preflight import (
     check_demands,
     check_engine,
     check_image,
+    check_probe,
     check_room,
     check_volumes,
-    try_container,
     unreachable,
 )
+from labrunner.sandbox.docker.probe import probe
+from labrunner.sandbox.docker.proofs import find_proof, keep_proof, name_proof
 from labrunner.sandbox.docker.record import BarrierRecord
 from labrunner.sandbox.docker.removal import Removals
 from labrunner.sandbox.docker.sandbox import DockerSandbox
@@ -69,16 +71,23 @@ class DockerMaker:
     """Makes containers on one engine."""
 
     def __init__(
-        self, engine: Engine | None = None, *, expiry_s: int = EXPIRY_S, spread_s: int = EXPIRY_SPREAD_S
+        self,
+        engine: Engine | None = None,
+        *,
+        expiry_s: int = EXPIRY_S,
+        spread_s: int = EXPIRY_SPREAD_S,
+        trusts_proofs: bool = True,
     ) -> None:
-        """Connect to nothing yet."""
+        """Connect to nothing yet. Preflight may trust what it has proven before, or try everything anew."""
         self.engine = engine or Engine()
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
         self._plans: dict[str, SandboxPlan] = {}
         self._expiry_s = expiry_s
         self._spread_s = spread_s
+        self._trusts_proofs = trusts_proofs
         self._facts: EngineFacts | None = None
+        self._engine_checks: tuple[Check, ...] | None = None
 
     @property
     def outlives_runner(self) -> bool:
@@ -94,11 +103,10 @@ class DockerMaker:
         """Prove with a container that attempts of this plan can be carried out."""
         try:
             facts = await self._engine_facts()
-            await self.reap_probes()
+            checks = [*await self._check_engine(facts), check_enforced(plan, facts)]
         except SandboxFailed as failure:
             return (unreachable(failure),)
-        checks = [check_engine(facts), check_room(facts), check_enforced(plan, facts)]
-        checks += (*check_filter(facts), *check_demands(plan, demands))
+        checks += check_demands(plan, demands)
         try:
             if await self._images.is_deferred(plan):
                 return (*checks, check_deferred(plan))
@@ -106,7 +114,23 @@ class DockerMaker:
         except SandboxFailed as failure:
             return (*checks, Check(name="image", passed=False, message=str(failure)))
         checks += (check_image(plan, image), *check_volumes(plan, image, facts))
-        return (*checks, await try_container(self, plan, demands))
+        return (*checks, *await self._prove(plan, demands, image))
+
+    async def _prove(self, plan: SandboxPlan, demands: Demands, image: ImageFacts) -> tuple[Check, ...]:
+        """Carry out a probe, or remember one."""
+        name = name_proof(plan, demands, image, await self._engine_facts())
+        known = find_proof(name) if self._trusts_proofs else None
+        outcome = known or await probe(self, plan, demands)
+        if known is None and outcome.problem is None:
+            keep_proof(name, outcome)
+        return tuple(check_probe(plan, outcome, is_remembered=known is not None))
+
+    async def _check_engine(self, facts: EngineFacts) -> tuple[Check, ...]:
+        """What is told of the engine, looked at once: its room is another a moment later."""
+        if self._engine_checks is None:
+            self._engine_checks = (check_engine(facts), check_room(facts), *check_filter(facts))
+            await self.reap_probes()
+        return self._engine_checks
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:

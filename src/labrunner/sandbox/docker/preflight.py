@@ -1,39 +1,22 @@
-"""Preflight of containers: engine, image, limits, and one real attempt from its agent to its grader.
-
-The attempt proves in one go that the image has a shell and the tools that the wrapper needs, that its users
-exist and can be become, and that folders reach the engine's host: the grader's command is a file that is
-made after the start, and without it no grader runs.
-"""
+"""Preflight of containers: what is told of engine, image, limits and probes."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from labrunner.errors import AttemptFailed
-from labrunner.experiment.model import Network, SandboxPlan
+from labrunner.experiment.model import SandboxPlan
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.probe import Outcome
 from labrunner.sandbox.docker.stage import can_look_into
-from labrunner.sandbox.door import (
-    SEARCH_PATH,
-    AgentRun,
-    AttemptFolders,
-    Check,
-    Demands,
-    Phase,
-    PhaseEnd,
-    PhaseName,
-    SandboxMaker,
-    SandboxSpec,
-)
-from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
+from labrunner.sandbox.door import Check, Demands
+from labrunner.sandbox.paths import is_of_attempt
 
-PROBE_S: Final = 20.0
-LATE: Final = "late"
 LEAST_ROOM: Final = 2e9
 """With less than this, an engine soon can't make containers."""
-OFF: Final = Network(mode="none")
+SLOW_S: Final = 2.0
+"""More than this for each trial is worth a word."""
 
 
 def unreachable(failure: AttemptFailed) -> Check:
@@ -104,72 +87,19 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
             yield Check(name="collect", passed=False, message=f"{path}: write it without '..'")
 
 
-async def try_container(maker: SandboxMaker, plan: SandboxPlan, demands: Demands) -> Check:
-    """Carry out one small attempt and look at what it left."""
-    name = f"container of {plan.image or 'the built image'}"
-    try:
-        with tempfile.TemporaryDirectory(prefix=".lab-probe-", dir=_place(demands)) as place:
-            problem = await _attempt(maker, plan, demands, AttemptFolders(root=Path(place) / "attempt"))
-    except (AttemptFailed, OSError) as error:
-        problem = str(error)
-    if problem is not None:
-        return Check(name=name, passed=False, message=problem)
-    return Check(name=name, passed=True, message="an agent and a grader ran in it; its folders reach us")
-
-
-def _place(demands: Demands) -> Path | None:
-    """The nearest folder that is there to where attempts will lie."""
-    if demands.place is None:
-        return None
-    folders = (demands.place, *demands.place.parents)
-    return next((folder for folder in folders if folder.is_dir()), None)
-
-
-async def _attempt(
-    maker: SandboxMaker, plan: SandboxPlan, demands: Demands, folders: AttemptFolders
-) -> str | None:
-    for folder in folders.all():
-        folder.mkdir(parents=True)
-    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
-    _, agent_network, grader_network = demands.networks or (OFF, OFF, OFF)
-    agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
-    seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
-    grader = _phase("grader", seen, demands.grader_user, grader_network)
-    async with maker.open(spec) as sandbox:
-        run = await sandbox.run_agent(None, agent)
-        (folders.grader / LATE).write_text("late")
-        end = await sandbox.run_grader(grader)
-    return _judge(folders, run, end)
-
-
-def _phase(name: PhaseName, script: str, user: str | None, network: Network) -> Phase:
-    return Phase(
-        name=name,
-        argv=("/bin/sh", "-c", script),
-        env={"PATH": SEARCH_PATH},
-        timeout_s=PROBE_S,
-        network=network,
-        user=user,
-    )
-
-
-def _judge(folders: AttemptFolders, run: AgentRun, end: PhaseEnd) -> str | None:
-    if run.agent is None or run.agent.exit_status != 0:
-        said = _read(folders.logs / "agent.stderr")
-        return f"a test command ended with {run.agent and run.agent.exit_status} instead of 0: {said}"
-    if not (folders.workspace / "here").is_file():
-        return f"what a container writes does not reach {folders.root}: the engine's host has other folders"
-    if end.timed_out or not (folders.out / "benchmark_score.json").is_file():
-        told = f"a file made in {folders.root} after a container's start does not appear in it"
-        return f"{told}: the engine's host has other folders, or copies of them"
-    if end.exit_status != 0:
-        said = _read(folders.logs / "grader.stderr")
-        return f"a test grader ended with {end.exit_status} instead of 0: {said}"
-    return None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()[:500]
-    except OSError as error:
-        return f"(its log can't be read: {error})"
+def check_probe(plan: SandboxPlan, outcome: Outcome, *, is_remembered: bool) -> Iterator[Check]:
+    """Say what came of a probe, and what it tells of every trial."""
+    name = plan.image or "the built image"
+    told = "an agent and a grader ran in it; its folders reach us"
+    if is_remembered:
+        told += " (tried within the last day)"
+    yield Check(name=f"container of {name}", passed=outcome.problem is None, message=outcome.problem or told)
+    if outcome.changes_s > SLOW_S:
+        yield Check(
+            name="system changes",
+            passed=False,
+            severity="warning",
+            message=f"asking the engine what a container of {name} has changed took "
+            f"{outcome.changes_s:.1f} s, and so it will for each trial: as root on the engine's host "
+            "lab looks for itself, and on_system_change: ignore does without",
+        )

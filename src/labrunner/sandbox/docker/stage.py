@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role
+from labrunner.sandbox.docker.layer import Layer
 from labrunner.sandbox.docker.layerwatch import watch_layer
 from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
@@ -78,6 +80,10 @@ class Stage:
     """Where the engine keeps what containers write, if that is on this machine."""
     layer: Path | None = None
     """Where the container writes outside its folders, as the engine's host sees it."""
+    lower: tuple[Path, ...] = ()
+    """What lies below that, topmost first."""
+    changes_s: float = 0.0
+    """How long it took to find out what was changed in the system, the last time."""
     volumes: tuple[Path, ...] = ()
     """The same for volumes that its image asks for."""
     record: BarrierRecord | None = None
@@ -125,7 +131,20 @@ class Stage:
     def note_places(self, state: ContainerState) -> None:
         """Remember where the container writes outside its folders, as far as its host tells."""
         self.layer = None if state.upper_dir is None else Path(state.upper_dir)
+        self.lower = tuple(map(Path, state.lower_dirs))
         self.volumes = tuple(map(Path, state.volumes))
+
+    async def changes(self) -> tuple[str, ...]:
+        """Paths outside the container's mounts that differ from its image: read from its layer, or asked."""
+        started = time.monotonic()
+        try:
+            layer = None if self.layer is None else Layer(upper=self.layer, lower=self.lower)
+            if layer is not None and layer.can_be_read:
+                with SandboxFailed.during("layer", f"looking for changes in {layer.upper}"):
+                    return await asyncio.to_thread(layer.changes)
+            return await self.engine.changes(self.container.id)
+        finally:
+            self.changes_s = time.monotonic() - started
 
     async def start_again(self, network: Network) -> None:
         """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
