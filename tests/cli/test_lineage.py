@@ -1,7 +1,9 @@
 """A lineage is one story: retries and regradings tell of every attempt before them."""
 
 import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
 from tests.cli.calling import AGENT, GRADER, lab, write_experiment
 
@@ -164,3 +166,93 @@ def test_a_retry_that_grades_again_can_be_killed_and_continued(tmp_path: Path) -
     totals = lab("show", "r2", "--json", cwd=tmp_path).json()["summary"]["totals"]
     assert (totals["pass"], totals["fail"], totals["error"]) == (2, 1, 0)
     assert lab("verify", "r2", cwd=tmp_path).code == 0
+
+
+def story(folder: Path) -> None:
+    """A failing run, retried three times, graded again once, retried again."""
+    costly(folder, bad="t1 t2")
+    for run, source, bad in (("r2", "r1", "t1 t2"), ("r3", "r2", "t1"), ("r4", "r3", "t1")):
+        (folder / "bad").write_text(bad)
+        assert lab("retry", source, "--run-id", run, cwd=folder).code == 0
+    (folder / "lenient").mkdir()
+    (folder / "lenient" / "grade.py").write_text(GRADER.replace("answer == target", "True"))
+    assert lab("regrade", "r4", "--grader", "lenient", "--run-id", "r5", cwd=folder).code == 0
+    (folder / "bad").write_text("")
+    assert lab("retry", "r5", "--run-id", "r6", cwd=folder).code == 0
+
+
+def test_the_last_run_of_a_lineage_tells_the_whole_story(tmp_path: Path) -> None:
+    # t0: fails once, judged anew. t1: four errors, then run. t2: two errors, then run, judged anew.
+    story(tmp_path)
+    shown = lab("show", "r6", cwd=tmp_path).out
+    told = lab("show", "r6", "--json", cwd=tmp_path).json()["summary"]
+    lineage, figures = told["ext"]["lineage"], told["ext"]["figures"]["baseline"]
+
+    assert figures["retried"] == 2
+    assert lineage["runs"] == ["r1", "r2", "r3", "r4"]
+    assert lineage["standings"] == {"graded_again": 2, "failed": 6}
+    assert lineage["causes"] == {"provider": 6}
+    assert lineage["verdicts"] == {"fail": 1, "pass": 1}
+    assert (lineage["tokens"], lineage["cost_usd"]) == (80, 2.0)
+    assert "before this run: 8 attempts in r1, r2, r3, r4" in " ".join(shown.split())
+    # All nine agents that ran are counted once: 90 tokens, of which those of the six errors bought nothing.
+    assert figures["expense"]["tokens"]["total"] == 90
+    assert figures["expense"]["tokens"]["discarded"] == 60
+    shift = told["ext"]["retry_shift"]["variants"][0]
+    assert (shift["retried"], shift["attempts"], shift["most_attempts"]) == (2, 9, 5)
+
+
+def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: Path) -> None:
+    story(tmp_path)
+
+    counted = lab(
+        "query", "r6", "--json",
+        "select made_in, standing, count(*) n, sum(tokens) tokens from earlier group by all order by all",
+        cwd=tmp_path,
+    ).json()  # fmt: skip
+    trials = lab(
+        "query", "r6", "--json",
+        "select task_id, earlier_attempts, retried from trials order by task_id", cwd=tmp_path,
+    ).json()  # fmt: skip
+    trial = lab("show", "r6", "t1", cwd=tmp_path).out
+    plain = lab("show", "r6", "t1", "--json", cwd=tmp_path).json()
+    assert lab("export", "r6", "--to", "inspect", "-o", "out.eval", cwd=tmp_path).code == 0
+
+    assert [(row["made_in"], row["standing"], row["n"], row["tokens"]) for row in counted] == [
+        ("r1", "failed", 2, 20.0),
+        ("r1", "graded_again", 1, 10.0),
+        ("r2", "failed", 2, 20.0),
+        ("r3", "failed", 1, 10.0),
+        ("r3", "graded_again", 1, 10.0),
+        ("r4", "failed", 1, 10.0),
+    ]
+    assert [(row["task_id"], row["earlier_attempts"], row["retried"]) for row in trials] == [
+        ("t0", 1, False),
+        ("t1", 4, True),
+        ("t2", 3, True),
+    ]
+    assert trial.count("earlier, attempt 1 of") == 4
+    assert [attempt["run_id"] for attempt in plain["earlier"]] == ["r1", "r2", "r3", "r4"]
+    sample = read_samples(tmp_path / "out.eval")["t1"]
+    assert len(sample["error_retries"]) == 4
+    assert [usage["total_tokens"] for usage in sample["model_usage"].values()] == [50]
+
+
+def read_samples(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+        return {sample["id"]: sample for sample in (json.loads(archive.read(name)) for name in names)}
+
+
+def test_a_budget_is_the_lineages(tmp_path: Path) -> None:
+    costly(tmp_path, bad="t1 t2", extra="budget: {cost_usd: 1.0}\nmax_concurrency: 1\n")
+    starts(tmp_path)
+    (tmp_path / "bad").write_text("")
+
+    stopped = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path)
+    more = lab("retry", "r2", "--run-id", "r3", "--set", "budget.cost_usd=2", cwd=tmp_path)
+
+    assert stopped.code == 1
+    assert "the budget of 1 USD is used up: 1 spent in 4 attempts" in stopped.out + stopped.err
+    assert more.code == 0, more.err
+    assert len(starts(tmp_path)) == 2

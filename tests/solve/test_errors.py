@@ -265,6 +265,27 @@ def test_a_retry_runs_only_what_failed_and_keeps_the_lineage(tmp_path: Path) -> 
     assert again.samples[0].messages[-1].content == "a"
 
 
+def test_errors_and_usage_of_the_runs_before_stay_with_a_sample_through_retries(tmp_path: Path) -> None:
+    spoilt = FLAKY.replace("        if pathlib", "        await generate(state)\n        if pathlib")
+    file = write_task(tmp_path, spoilt.format(folder=tmp_path))
+    broken = tmp_path / "broken-c"
+    broken.touch()
+    first = run(str(file), tmp_path, fail_on_error=False)
+    second = retry(first)
+    broken.unlink()
+    third = retry(second)
+    sample = third.samples[2]
+    assert sample.score is not None
+    assert [(each.run_id, each.cause, each.reason) for each in sample.error_retries] == [
+        (first.eval.run_id, "solver", "ValueError"),
+        (second.eval.run_id, "solver", "ValueError"),
+    ]
+    assert sample.attempts == 3
+    # Two requests in the run that ended well, one in each before.
+    assert sample.model_usage.total_tokens == 2 * third.samples[0].model_usage.total_tokens
+    assert third.samples[0].error_retries == []
+
+
 def test_a_retry_by_path_or_id_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_task(tmp_path, FLAKY.format(folder=tmp_path))
     log = run(str(file), tmp_path)

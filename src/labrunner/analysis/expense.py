@@ -1,6 +1,7 @@
 """What trials cost: time, tokens, money, one trial at a time.
 
-Rules: a trial's figure is the sum over all its attempts, the discarded ones included. Median and p95 are
+Rules: a trial's figure is the sum over all its attempts, the discarded ones included, also those of runs that
+this one goes on from, unless they were put to another task or variant. Median and p95 are
 over trials that report the quantity; what a trial does not report is not zero. Memory: a few numbers a trial.
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from labrunner.analysis.tally import Trial
 from labrunner.records.completion import AttemptTiming
+from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import TimingRow
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Timing = TimingGlance | TimingRow
 Attempt = AttemptTimes | AttemptTiming
+Tried = Attempt | EarlierAttempt
 QUANTITIES: Final = ("time_s", "agent_s", "tokens", "cost_usd", "cpu_s")
 """What is summed over attempts. `time_s` is the sum of an attempt's phases; the last three are reported
 by agents and sandboxes."""
@@ -61,11 +64,14 @@ class VariantExpense:
         self.cut_off = 0
         self.edited = 0
 
-    def add(self, trial: Trial, timing: Timing) -> None:
-        """Take in one final trial."""
+    def add(self, trial: Trial, timing: Timing, earlier: Sequence[EarlierAttempt] = ()) -> None:
+        """Take in one final trial, with what earlier runs tried for it."""
         attempts = timing.attempts
         last = attempts[-1]
-        spent = _spend(last) if len(attempts) == 1 else self._sum(attempts)
+        if len(attempts) == 1 and not earlier:
+            spent: Sequence[float] = _spend(last)
+        else:
+            spent = self._sum([*(each for each in earlier if each.standing != "changed"), *attempts])
         agent_s = last.phases_s.get("agent", _UNKNOWN)
         # Packed first: an array takes bytes several times as fast as numbers.
         self._rows.frombytes(_pack(*spent, _seconds(last.ended_at), agent_s, trial.verdict == "pass"))
@@ -94,13 +100,14 @@ class VariantExpense:
         ends: Numbers = import_module("numpy").array(self._rows).reshape(-1, _WIDTH)[:, -_ENDS:]
         return ends
 
-    def _sum(self, attempts: Sequence[Attempt]) -> list[float]:
-        *discarded, last = map(_spend, attempts)
-        whole = list(last)
-        for spent in discarded:
-            for number, (name, amount) in enumerate(zip(QUANTITIES, spent, strict=True)):
+    def _sum(self, attempts: Sequence[Tried]) -> list[float]:
+        *others, last = attempts
+        whole = list(_spend(last))
+        for attempt in others:
+            is_discarded = not _is_judged_again(attempt)
+            for number, (name, amount) in enumerate(zip(QUANTITIES, _spend(attempt), strict=True)):
                 if not math.isnan(amount):
-                    self._discarded[name] += amount
+                    self._discarded[name] += amount if is_discarded else 0.0
                     whole[number] = amount + (0.0 if math.isnan(whole[number]) else whole[number])
         return whole
 
@@ -121,9 +128,9 @@ class Expense:
         """Begin with nothing."""
         self.variants: defaultdict[str, VariantExpense] = defaultdict(VariantExpense)
 
-    def add(self, trial: Trial, timing: Timing) -> None:
+    def add(self, trial: Trial, timing: Timing, earlier: Sequence[EarlierAttempt] = ()) -> None:
         """Take in one final trial."""
-        self.variants[trial.ids.variant_id].add(trial, timing)
+        self.variants[trial.ids.variant_id].add(trial, timing, earlier)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -134,7 +141,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def _spend(attempt: Attempt) -> tuple[float, ...]:
+def _spend(attempt: Tried) -> tuple[float, ...]:
     """An attempt's amounts, in the order of `QUANTITIES`."""
     phases, told = attempt.phases_s, attempt.usage.get
     return (
@@ -144,6 +151,11 @@ def _spend(attempt: Attempt) -> tuple[float, ...]:
         told("cost_usd", _UNKNOWN),
         told("cpu_s", _UNKNOWN),
     )
+
+
+def _is_judged_again(attempt: Tried) -> bool:
+    """Whether this is the work that the trial's verdict is about, done in an earlier run."""
+    return isinstance(attempt, EarlierAttempt) and attempt.standing == "graded_again"
 
 
 def _seconds(stamp: str) -> float:

@@ -4,10 +4,14 @@ Rule: the same trials, tallied in schedule order, give the same summary, whoever
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
+
+import msgspec
 
 from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures
+from labrunner.analysis.lineage import Lineage
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
 from labrunner.analysis.tally import Tally
 from labrunner.experiment.model import Budget
@@ -25,6 +29,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     expense: Expense | None = None,
     with_intervals: bool = True,
     budget: Budget | None = None,
+    lineage: Lineage | None = None,
     conduct: Conduct | None = None,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
@@ -42,7 +47,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
         totals=_totals(figures),
         variants=tuple(_variant(figure) for figure in figures),
         created_at=created_at,
-        ext=to_ext(report, tally),
+        ext=to_ext(report, tally) | {"lineage": asdict(lineage) if lineage is not None else None},
     )
 
 
@@ -68,6 +73,11 @@ def _variant(figure: Figures) -> VariantSummary:
         primary_metric_name=figure.measure if figure.graded else None,
         primary_metric_mean=figure.observed,
     )
+
+
+def read_lineage(summary: SummaryRecord) -> Lineage | None:
+    """What the runs before this one did; None where there were none."""
+    return msgspec.convert(summary.ext.get("lineage"), Lineage | None)
 
 
 def read_report(summary: SummaryRecord) -> Report:

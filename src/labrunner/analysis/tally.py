@@ -77,12 +77,12 @@ class VariantTally:
         """Trials that ended without a verdict."""
         return sum(cell.errors for cell in self.cells.values())
 
-    def add(self, row: Trial) -> None:
-        """Take in one final trial."""
+    def add(self, row: Trial, *, earlier: int = 0) -> None:
+        """Take in one final trial, with how many attempts at it were made in runs before this one."""
         cell = self.cells.get(row.ids.task_id)
         if cell is None:
             cell = self.cells[row.ids.task_id] = Cell()
-        attempts = len(row.attempts)
+        attempts = len(row.attempts) + earlier
         self.attempts += attempts
         if attempts > self.most_attempts:
             self.most_attempts = attempts
@@ -147,10 +147,11 @@ class Tally:
         self._invalidated = invalidated
         self.variants: dict[str, VariantTally] = {}
 
-    def add(self, row: Trial) -> bool:
+    def add(self, row: Trial, *, earlier: int = 0) -> bool:
         """Take in one final trial, in any order; tell whether it counts.
 
-        A trial that a recovered report calls cancelled is only missing.
+        `earlier` is how many attempts at it were made in the runs that this one goes on from. A trial that a
+        recovered report calls cancelled is only missing.
         """
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
@@ -160,5 +161,5 @@ class Tally:
             return False
         if row.outcome == "cancelled":
             return False
-        variant.add(row)
+        variant.add(row, earlier=earlier)
         return True

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import RenderableType
 
@@ -27,6 +28,7 @@ from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.engine.unfinished import Unfinished, find_any, known_masker, read_ends
 from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
+from labrunner.store.earlier import read_earlier
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import DEFAULT_RUNS, address, find_run
 from labrunner.store.logends import read_end
@@ -198,15 +200,19 @@ def _show_unfinished(found: Unfinished, logs: Mapping[str, str], *, as_json: boo
 
 
 def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
+    earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
     if as_json:
-        sys.stdout.write(canonical.encode_line(rows).decode())
+        told = msgspec.to_builtins(rows) | ({"earlier": earlier} if earlier else {})
+        sys.stdout.write(canonical.encode_line(told).decode())
         return
     cut_off = newest_attempt(rows.timing.cut_off) if not rows.timing.attempts else None
     folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
     logs = {name: _tail(folder / name) for name in _log_names(rows)}
     hints = [("files", str(folder))]
     judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]
-    make_console().print(show_trial(rows.trial, rows.timing, logs=logs, judged=judged, hints=hints))
+    make_console().print(
+        show_trial(rows.trial, rows.timing, logs=logs, judged=judged, earlier=earlier, hints=hints)
+    )
 
 
 def _log_names(rows: SlotRows) -> list[str]:

@@ -12,8 +12,9 @@ from rich.console import RenderableType
 from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
-from labrunner.analysis.summary import read_report
+from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
+from labrunner.display.lineage import describe_lineage
 from labrunner.display.quantities import format_count, format_duration
 from labrunner.display.report import format_figure, format_range, show_chart, show_details, show_findings
 from labrunner.records.run import StatusRecord
@@ -103,6 +104,9 @@ def show_summary(
     report = read_report(summary)
     chart = show_chart(report.figures) if report.has_intervals else None
     notes = list(_method_notes(report.figures))
+    lineage = read_lineage(summary)
+    if lineage is not None:
+        notes.append(describe_lineage(lineage))
     if not is_over and report.has_intervals:
         notes.append(INTERIM)
     warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]

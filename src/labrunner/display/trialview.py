@@ -13,9 +13,11 @@ from rich.text import Text
 
 from labrunner.display.console import indent, make_fields, make_hints, make_line, make_table, stack
 from labrunner.display.conversation import show_conversation
+from labrunner.display.lineage import show_earlier
 from labrunner.display.quantities import format_count, format_seconds
 from labrunner.display.safetext import clip, take_tail
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
+from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
@@ -34,6 +36,7 @@ def show_trial(
     *,
     logs: Mapping[str, str],
     judged: Sequence[PredictionRow | ScoreRow] = (),
+    earlier: Sequence[EarlierAttempt] = (),
     hints: Sequence[tuple[str, str]] = (),
 ) -> RenderableType:
     """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
@@ -41,6 +44,7 @@ def show_trial(
     return stack(
         make_line(verdict_line(row), "bold"),
         make_fields([*_identity(row, timing), *(field for each in judged for field in _describe(each))]),
+        show_earlier(earlier),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
         *(show_log(name, text) for name, text in logs.items() if text),
         make_hints(hints),

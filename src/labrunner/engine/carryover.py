@@ -35,7 +35,7 @@ class CarryOver:
 
     async def carry(self, writer: RunWriter, on_finished: Callable[[SlotRows], None]) -> None:
         """Take over everything that the new run does not have yet."""
-        rows = self._rewritten(writer)
+        rows = self.find_rows(writer.is_finished)
         while batch := await asyncio.to_thread(self._take, rows):
             async with asyncio.TaskGroup() as group:
                 for slot, _ in batch:
@@ -54,14 +54,15 @@ class CarryOver:
             sync_folder(self._paths.trial_folders)
         return batch
 
-    def _rewritten(self, writer: RunWriter) -> Iterator[tuple[SlotRows, Path]]:
+    def find_rows(self, is_finished: Callable[[int], bool]) -> Iterator[tuple[SlotRows, Path]]:
+        """What is still to be taken over: rows as the new run has them, and where their evidence lies."""
         for number, source in enumerate(self._plan.sources):
             wanted = self._plan.slots_from(number)
             if not wanted:
                 continue
             for rows in iter_finished(source.paths):
                 idx = self._finder.find(rows.trial)
-                if idx in wanted and not writer.is_finished(idx):
+                if idx in wanted and not is_finished(idx):
                     is_edited = any(old != new for old, new in self._finder.digests(rows.trial, idx))
                     moved = rewrite(
                         rows, idx, self._finder.experiment.digest, self._run_id, is_edited=is_edited

@@ -99,8 +99,8 @@ class _Reader:
             past.own.update(keys)
             return
         for key, (fact, timing) in zip(keys, attempts, strict=True):
-            if timing.sandbox == "none" and fact.outcome == "failed":
-                continue  # a regrading that found no work to judge: nobody did anything
+            if not timing.host and fact.outcome == "failed":
+                continue  # a regrading that found no work to judge: nothing was done, on no machine
             told = self._tell(self._standing(idx, rows.trial, fact), fact, timing)
             if fact.outcome == "graded":
                 trial = rows.trial

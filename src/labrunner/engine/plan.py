@@ -1,11 +1,12 @@
 """What one sitting at a run carries out, and within which bounds."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from labrunner.engine.carryover import CarryOver
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.records.earlier import EarlierAttempt
 
 
 def never(schedule_idx: int) -> bool:
@@ -31,3 +32,7 @@ class Plan:
     """Whether sandboxes of trials that did not pass are left for a look."""
     is_reused: Callable[[int], bool] = never
     """Which slots are taken over, so that nobody runs them."""
+    earlier: Mapping[int, tuple[EarlierAttempt, ...]] = field(default_factory=dict)
+    """What runs before this one of its lineage tried, by slot."""
+    is_of_lineage: bool = False
+    """Whether there were such runs: what they used counts, also for results that are taken over."""

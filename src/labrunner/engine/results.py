@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from labrunner.analysis.comparison import Comparison, compare_all
 from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
+from labrunner.analysis.lineage import Lineage, sum_up
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.report import make_arms
 from labrunner.analysis.requirements import Requirements, find_unmet
@@ -19,6 +20,7 @@ from labrunner.records.canonical import stamp
 from labrunner.records.rows import Benchmark
 from labrunner.records.run import RunRecord
 from labrunner.records.summary import SummaryRecord
+from labrunner.store.earlier import read_earlier
 from labrunner.store.layout import RunPaths
 from labrunner.store.record import read_run
 from labrunner.store.survey import read_invalidations, survey
@@ -36,6 +38,8 @@ class Results:
     conduct: Conduct
     basis: dict[str, object]
     """What was read; see `labrunner.engine.summaries`."""
+    lineage: Lineage | None = None
+    """What the runs before it did."""
 
     @property
     def planned(self) -> dict[str, int]:
@@ -52,6 +56,7 @@ class Results:
             created_at=stamp(datetime.now(UTC)),
             expense=self.expense,
             budget=self.experiment.policy.budget,
+            lineage=self.lineage,
             conduct=self.conduct,
         )
         return seal_summary(made, self.basis)
@@ -71,6 +76,7 @@ def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     """Go through everything that is finished."""
     expense, conduct, finished = Expense(), Conduct(), 0
+    earlier = read_earlier(paths, read_run(paths))
     with survey(paths) as seen:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
         basis = basis_of(seen)
@@ -78,12 +84,19 @@ def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
         tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
         for trial, timing in seen.finished():
             finished += 1
-            if tally.add(trial):
-                expense.add(trial, timing)
+            before = earlier.get(trial.schedule_idx, ())
+            if tally.add(trial, earlier=sum(attempt.is_reroll for attempt in before)):
+                expense.add(trial, timing, before)
                 conduct.add(trial, timing)
     basis["waiting"] = finished - seen.committed
     return Results(
-        run_id=run_id, experiment=experiment, tally=tally, expense=expense, conduct=conduct, basis=basis
+        run_id=run_id,
+        experiment=experiment,
+        tally=tally,
+        expense=expense,
+        conduct=conduct,
+        basis=basis,
+        lineage=sum_up(earlier),
     )
 
 

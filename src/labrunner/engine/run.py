@@ -41,8 +41,10 @@ from labrunner.records.run import Digests, RunRecord
 from labrunner.sandbox import makers
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.store.create import create_run
+from labrunner.store.earlier import read_earlier
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
+from labrunner.store.record import read_run
 from labrunner.store.writer import open_writer
 from labrunner.trial.assignment import TrialContext
 
@@ -106,7 +108,7 @@ def make_plan(
     reuse: ReusePlan | None = None,
 ) -> Plan:
     """What is carried out in one sitting; `reuse` says what is taken over from other runs."""
-    finder = SlotFinder(experiment)
+    finder, record = SlotFinder(experiment), read_run(paths)
     return Plan(
         experiment=experiment,
         schedule=finder.schedule,
@@ -116,6 +118,8 @@ def make_plan(
         carry_over=CarryOver(reuse, finder, paths, run_id) if reuse else None,
         is_reused=reuse.is_reused if reuse else never,
         keep_sandbox=options.keep_sandbox,
+        earlier=read_earlier(paths, record),
+        is_of_lineage=record.lineage_id != record.run_id,
     )
 
 

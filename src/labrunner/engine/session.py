@@ -1,14 +1,16 @@
 """One sitting at a run: from the moment its files are open to the moment its status says how it ended."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from labrunner.analysis.expense import Timing
 from labrunner.analysis.summary import summarise
-from labrunner.analysis.tally import Tally
+from labrunner.analysis.tally import Tally, Trial
 from labrunner.engine.adoption import take_up
 from labrunner.engine.coordinator import Coordinator
 from labrunner.engine.gate import free_gb_at
@@ -270,24 +272,37 @@ def find_cut_offs(trial: Path) -> tuple[str, ...]:
 
 
 def recount_spending(plan: Plan, paths: RunPaths, resumption: Resumption) -> Spending:
-    """What earlier sittings of a run have used; nothing where no budget asks for it.
+    """What earlier sittings of a run, and earlier runs of its lineage, have used; nothing without a budget.
 
-    Results that were taken over cost this run nothing.
+    Results that are taken over from other lineages cost this one nothing.
     """
     spending = Spending()
     if not limits_of(plan.experiment.policy.budget):
         return spending
-    with survey(paths) as seen:
-        own = (pair for pair in seen.finished() if not plan.is_reused(pair[0].schedule_idx))
-        for trial, timing in own:
-            *failed, last = timing.attempts
-            for attempt in failed:
-                spending.add(attempt.usage, is_graded=False)
-            spending.add(last.usage, is_graded=trial.outcome == "graded")
+    for before in chain.from_iterable(plan.earlier.values()):
+        spending.add(before.usage, is_graded=before.outcome == "graded")
+    for trial, timing in _find_paid(plan, paths):
+        *failed, last = timing.attempts
+        for attempt in failed:
+            spending.add(attempt.usage, is_graded=False)
+        spending.add(last.usage, is_graded=trial.outcome == "graded")
     for attempts in resumption.histories.values():
         for completion in attempts:
             spending.add(completion.timing.usage, is_graded=False)
     return spending
+
+
+def _find_paid(plan: Plan, paths: RunPaths) -> Iterator[tuple[Trial, Timing]]:
+    """Trials whose use counts: those that ran here and, of one's own lineage, those that are taken over."""
+    finished: set[int] = set()
+    with survey(paths) as seen:
+        for trial, timing in seen.finished():
+            finished.add(trial.schedule_idx)
+            if plan.is_of_lineage or not plan.is_reused(trial.schedule_idx):
+                yield trial, timing
+    if plan.carry_over is not None and plan.is_of_lineage:
+        for rows, _ in plan.carry_over.find_rows(finished.__contains__):
+            yield rows.trial, rows.timing
 
 
 async def _watched(watch: Watch, live: Live) -> None:

@@ -11,7 +11,9 @@ from labrunner.experiment.model import Task, Variant
 from labrunner.interop.inspect_transcript import Conversation, make_score
 from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming
+from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.rows import SlotRows, TrialRow
+from labrunner.store.earlier import read_earlier
 from labrunner.store.events import read_agent_events, read_transcript
 from labrunner.store.fullscores import read_scores
 from labrunner.store.survey import read_invalidations
@@ -45,6 +47,7 @@ class SampleWriter:
         self._measure = measure
         self._write = write
         self._tasks = {task.id: task for task in seen.results.experiment.tasks}
+        self._earlier = read_earlier(seen.paths, seen.record)
         self._marks = {mark.trial_id: mark for mark in read_invalidations(seen.paths)}
 
     def add(self, rows: SlotRows) -> None:
@@ -57,6 +60,8 @@ class SampleWriter:
 
     def _make(self, rows: SlotRows) -> Plain:
         trial, times = rows.trial, rows.timing.attempts
+        before = self._earlier.get(rows.schedule_idx, ())
+        earlier = [attempt for attempt in before if attempt.standing != "changed"]
         task = self._tasks[trial.ids.task_id]
         spoken = [self._read_transcript(rows, fact.attempt) for fact in trial.attempts]
         own = [self._events(rows, fact.attempt) for fact in trial.attempts]
@@ -76,14 +81,14 @@ class SampleWriter:
             "metadata": _metadata(rows),
             "store": {},
             "events": [*self._opening(task, times[0]), *events[-1], *closing],
-            "model_usage": self._usage(times),
+            "model_usage": self._usage([*earlier, *times]),
             "role_usage": {},
             "started_at": to_utc(times[0].started_at),
             "completed_at": to_utc(times[-1].ended_at),
             "total_time": sum(sum(attempt.phases_s.values()) for attempt in times),
             "working_time": times[-1].phases_s.get("agent", 0.0),
             "uuid": canonical.digest((trial.ids.run_id, trial.ids.trial_id))[7:29],
-            "error_retries": list(_retries(trial.attempts, times, events)),
+            "error_retries": [*_earlier_retries(earlier), *_retries(trial.attempts, times, events)],
             "attachments": {name: text for talk in spoken for name, text in talk.attachments.items()},
         }
         return sample | self._ending(trial, times[-1])
@@ -119,7 +124,7 @@ class SampleWriter:
             main |= kept | {"metadata": {**main["metadata"], **kept.get("metadata", {})}}
         return {self._measure: main, **told}
 
-    def _usage(self, attempts: Sequence[AttemptTiming]) -> Plain:
+    def _usage(self, attempts: Sequence[AttemptTiming | EarlierAttempt]) -> Plain:
         tokens = sum(int(attempt.usage.get("tokens", 0)) for attempt in attempts)
         told = {
             "input_tokens": sum(int(attempt.usage.get("input_tokens", 0)) for attempt in attempts),
@@ -311,6 +316,14 @@ def _tool_call(call: object) -> Plain | None:
             return {"id": id_, "function": function, "arguments": arguments}
         case _:
             return None
+
+
+def _earlier_retries(attempts: Sequence[EarlierAttempt]) -> Iterator[Plain]:
+    """Errors in earlier runs of the lineage; their transcripts are theirs."""
+    for attempt in attempts:
+        if attempt.cause is not None:
+            told = f"{attempt.cause} ({attempt.reason}) in {attempt.run_id}: {attempt.message or ''}"
+            yield make_error(told.rstrip(": ")) | {"events": []}
 
 
 def _retries(

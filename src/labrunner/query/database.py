@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from labrunner.errors import DamagedRun, InputError
 from labrunner.query.reach import find_columns
 from labrunner.query.snapshot import Sources, take_snapshot
-from labrunner.query.views import VIEWS, make_table, quote
+from labrunner.query.views import EARLIER, IDS, REROLL, VIEWS, make_table, quote
 from labrunner.store.layout import RunPaths
 
 if TYPE_CHECKING:
@@ -206,6 +206,16 @@ def _load_marks(
             "columns = {'id': 'VARCHAR', 'group': 'VARCHAR'})"
         )
     connection.execute(
+        "CREATE OR REPLACE TEMP TABLE before "
+        "(run_id VARCHAR, trial_id VARCHAR, attempts BIGINT, rerolls BIGINT)"
+    )
+    for path in sources.earlier:
+        connection.execute(
+            "INSERT INTO before SELECT ids.run_id, ids.trial_id, len(attempts), "
+            f"len(list_filter(attempts, lambda a: {REROLL})) FROM read_json({quote(str(path))}, "
+            f"format = 'newline_delimited', columns = {{'ids': {quote(IDS)}, 'attempts': '{EARLIER}[]'}})"
+        )
+    connection.execute(
         "CREATE OR REPLACE TEMP TABLE marks (run_id VARCHAR, trial_id VARCHAR, reason VARCHAR)"
     )
     marks = {(run_id, mark.trial_id): mark.reason for run_id, mark in sources.invalidations}
@@ -216,6 +226,7 @@ def _load_marks(
 
 def _close_door(connection: "duckdb.DuckDBPyConnection", answers: Path) -> None:
     connection.execute("DROP TABLE tasks")
+    connection.execute("DROP TABLE before")
     connection.execute("DROP TABLE marks")
     connection.execute(f"SET allowed_directories = [{quote(str(answers))}]")
     connection.execute("SET enable_external_access = false")

@@ -22,7 +22,7 @@ from labrunner.store.record import read_run
 from labrunner.store.survey import PIECE_BYTES, Survey, read_invalidations, survey
 from labrunner.store.written import open_file, refuse_altered, size_of
 
-FILES: Final = ("trials", "scores", "predictions", "timings", "events")
+FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Sources:
     files: dict[str, list[Source]] = field(default_factory=lambda: {name: [] for name in FILES})
     tasks: list[tuple[str, Path]] = field(default_factory=list)
     """Each run's id, with its tasks: written once, so read in place."""
+    earlier: list[Path] = field(default_factory=list)
+    """What each run says of the runs before it: written once, too."""
     invalidations: list[tuple[str, InvalidationRow]] = field(default_factory=list)
 
     def have_changed(self) -> bool:
@@ -83,17 +85,29 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
     with survey(paths) as seen:
         refuse_altered(paths.tasks, read_run(paths).digests.tasks)
         sources.tasks.append((seen.run_id, _plain_path(paths.tasks, place)))
+        sources.earlier.append(_earlier(paths, place))
         sources.invalidations += [(seen.run_id, mark) for mark in read_invalidations(paths)]
         for name in names:
-            if name != "events":
+            if name not in {"events", "earlier"}:
                 sources.files[name].append(_committed(seen, name, place, in_place=in_place))
         waiting = _write_waiting(seen.waiting, names, place)
         for name, path in waiting.items():
             sources.files[name].append(Source(path=path, is_committed=False))
+    if "earlier" in names:
+        sources.files["earlier"].append(Source(path=sources.earlier[-1], is_committed=True))
     if "events" in names:
         path = place / "events.jsonl"
         _write_events(paths, path)
         sources.files["events"].append(Source(path=path, is_committed=True))
+
+
+def _earlier(paths: RunPaths, place: Path) -> Path:
+    """What a run says of those before it; an empty file where there were none."""
+    if paths.earlier.exists():
+        return _plain_path(paths.earlier, place)
+    none = place / "earlier.jsonl"
+    none.touch()
+    return none
 
 
 def _committed(seen: Survey, name: str, place: Path, *, in_place: bool) -> Source:
@@ -154,7 +168,7 @@ def _write_waiting(waiting: Iterator[Completion], names: Sequence[str], place: P
     first = next(waiting, None)
     if first is None:
         return {}
-    paths = {name: place / f"{name}.waiting.jsonl" for name in names if name != "events"}
+    paths = {name: place / f"{name}.waiting.jsonl" for name in names if name not in {"events", "earlier"}}
     files = {name: path.open("wb") for name, path in paths.items()}
     try:
         for kept in _chain(first, waiting):

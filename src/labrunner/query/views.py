@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-_IDS: Final = "STRUCT(run_id VARCHAR, trial_id VARCHAR, variant_id VARCHAR, task_id VARCHAR, repl_idx BIGINT)"
+IDS: Final = "STRUCT(run_id VARCHAR, trial_id VARCHAR, variant_id VARCHAR, task_id VARCHAR, repl_idx BIGINT)"
 _WHOSE: Final = "ids.run_id, schedule_idx, ids.trial_id, ids.variant_id, ids.task_id, ids.repl_idx"
 _PHASE: Final = "STRUCT(exit_status INTEGER, timed_out BOOLEAN, oom_killed BOOLEAN, over_disk BOOLEAN)"
 _FACT: Final = (
@@ -18,6 +18,17 @@ _TIMING: Final = (
     "traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER, agent_outcome VARCHAR, "
     "agent_error VARCHAR, left_nothing BOOLEAN)"
 )
+EARLIER: Final = (
+    "STRUCT(run_id VARCHAR, attempt INTEGER, standing VARCHAR, outcome VARCHAR, verdict VARCHAR, "
+    "primary_metric_value DOUBLE, cause VARCHAR, reason VARCHAR, agent JSON, started_at VARCHAR, "
+    "ended_at VARCHAR, phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), message VARCHAR)"
+)
+"""An attempt of an earlier run."""
+REROLL: Final = (
+    "a.standing IN ('failed', 'invalidated', 'replaced') "
+    "AND (a.agent IS NULL OR a.phases_s['agent'] IS NOT NULL)"
+)
+"""Which of those put the same question to an agent, as `EarlierAttempt.is_reroll` has it."""
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 
 
@@ -40,7 +51,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             file="trials",
             reads={
                 "schedule_idx": "BIGINT",
-                "ids": _IDS,
+                "ids": IDS,
                 "outcome": "VARCHAR",
                 "verdict": "VARCHAR",
                 "primary_metric_name": "VARCHAR",
@@ -58,17 +69,20 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             selects=f"""
                 SELECT {_WHOSE}, tasks.task_group, outcome, verdict, verdict = 'pass' AS passed,
                     primary_metric_name AS metric, primary_metric_value AS value, cause, rows.reason,
-                    ended_by, flags, barrier, len(attempts) AS attempts, len(attempts) > 1 AS retried,
+                    ended_by, flags, barrier, len(rows.attempts) AS attempts,
+                    coalesce(before.attempts, 0) AS earlier_attempts,
+                    len(rows.attempts) + coalesce(before.rerolls, 0) > 1 AS retried,
                     committed, marks.trial_id IS NOT NULL AS invalidated, marks.reason AS invalidated_because,
                     task_digest, variant_digest
                 FROM rows
                 LEFT JOIN tasks ON tasks.run_id = ids.run_id AND tasks.task_id = ids.task_id
+                LEFT JOIN before ON before.run_id = ids.run_id AND before.trial_id = ids.trial_id
                 LEFT JOIN marks ON marks.run_id = ids.run_id AND marks.trial_id = ids.trial_id
             """,
         ),
         "attempts": View(
             file="trials",
-            reads={"schedule_idx": "BIGINT", "ids": _IDS, "attempts": f"{_FACT}[]"},
+            reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{_FACT}[]"},
             selects=f"""
                 SELECT {_WHOSE}, a.attempt, a.attempt = last_attempt AS is_last, a.outcome, a.cause, a.reason,
                     a.setup.exit_status AS setup_exit, a.agent.exit_status AS agent_exit,
@@ -84,7 +98,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             file="scores",
             reads={
                 "schedule_idx": "BIGINT",
-                "ids": _IDS,
+                "ids": IDS,
                 "attempt": "INTEGER",
                 "row_seq": "INTEGER",
                 "verdict": "VARCHAR",
@@ -106,7 +120,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             file="predictions",
             reads={
                 "schedule_idx": "BIGINT",
-                "ids": _IDS,
+                "ids": IDS,
                 "attempt": "INTEGER",
                 "row_seq": "INTEGER",
                 "prediction": "STRUCT(kind VARCHAR, value JSON, artifact_ref VARCHAR, metadata JSON)",
@@ -122,7 +136,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             file="scores",
             reads={
                 "schedule_idx": "BIGINT",
-                "ids": _IDS,
+                "ids": IDS,
                 "primary_metric_name": "VARCHAR",
                 "primary_metric_value": "DOUBLE",
                 "metrics": "MAP(VARCHAR, JSON)",
@@ -143,7 +157,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
         ),
         "timings": View(
             file="timings",
-            reads={"schedule_idx": "BIGINT", "ids": _IDS, "attempts": f"{_TIMING}[]"},
+            reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{_TIMING}[]"},
             selects=f"""
                 SELECT {_WHOSE}, a.attempt, a.attempt = last_attempt AS is_last,
                     TRY_CAST(a.started_at AS TIMESTAMP) AS started_at,
@@ -156,6 +170,19 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                     coalesce(a.left_nothing, false) AS left_nothing,
                     coalesce(a.masked_secrets, 0) AS masked_secrets, committed
                 FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
+            """,
+        ),
+        "earlier": View(
+            file="earlier",
+            reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{EARLIER}[]"},
+            selects=f"""
+                SELECT {_WHOSE}, a.run_id AS made_in, a.attempt, a.standing, a.outcome, a.verdict,
+                    a.primary_metric_value AS value, a.cause, a.reason,
+                    TRY_CAST(a.started_at AS TIMESTAMP) AS started_at,
+                    TRY_CAST(a.ended_at AS TIMESTAMP) AS ended_at,
+                    list_sum(map_values(a.phases_s)) AS time_s, a.usage['tokens'] AS tokens,
+                    a.usage['cost_usd'] AS cost_usd, a.usage, a.message
+                FROM (SELECT *, unnest(attempts) AS a FROM rows)
             """,
         ),
         "events": View(

@@ -16,6 +16,7 @@ from labrunner.solve.logsample import EvalSample
 from labrunner.solve.origin import read_program
 from labrunner.solve.results import EvalResults, compute_results
 from labrunner.solve.score import Metric
+from labrunner.store.earlier import read_earlier
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from labrunner.store.record import read_run, read_status
@@ -109,13 +110,19 @@ class EvalSamples(Sequence[EvalSample]):
         self._paths = paths
         self._experiment = experiment
         self._tasks = {task.id: task for task in experiment.tasks}
+        self._earlier = read_earlier(paths, read_run(paths))
 
     def __iter__(self) -> Iterator[EvalSample]:
         """Walk through them."""
         every, live = self._rows()
         for rows in every:
-            task = self._tasks[rows.trial.ids.task_id]
-            yield EvalSample(rows=rows, task=task, paths=self._paths, live=live.get(rows.trial_id))
+            yield EvalSample(
+                rows=rows,
+                task=self._tasks[rows.trial.ids.task_id],
+                paths=self._paths,
+                live=live.get(rows.trial_id),
+                earlier=self._earlier.get(rows.schedule_idx, ()),
+            )
 
     def __len__(self) -> int:
         """How many there are."""

@@ -1,6 +1,6 @@
 """A sample as Python users read it: its rows joined with its transcript."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -9,6 +9,7 @@ from typing import Any
 from labrunner.engine.gaps import newest_attempt
 from labrunner.experiment.model import Task
 from labrunner.records.completion import AttemptFact, AttemptTiming
+from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.rows import SlotRows
 from labrunner.solve.messages import ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, from_plain
 from labrunner.solve.rows import read_sample
@@ -28,6 +29,8 @@ class SampleError:
     reason: str
     traceback: str | None = None
     attempt: int = 1
+    run_id: str = ""
+    """The run that the attempt was made in, where that is an earlier one of the lineage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +45,21 @@ class EvalSample:
     """A sample. Rows are at hand; the transcript is read when it is asked for."""
 
     def __init__(
-        self, *, rows: SlotRows, task: Task, paths: RunPaths, live: Mapping[int, bytes] | None = None
+        self,
+        *,
+        rows: SlotRows,
+        task: Task,
+        paths: RunPaths,
+        live: Mapping[int, bytes] | None = None,
+        earlier: Sequence[EarlierAttempt] = (),
     ) -> None:
-        """Join a sample's rows with what they refer to; `live` holds what no file holds yet, by attempt."""
+        """Join a sample's rows with what they refer to, and with what earlier runs tried.
+
+        `live` holds what no file holds yet, by attempt.
+        """
         self._rows = rows
         self._live = live or {}
+        self._earlier = [attempt for attempt in earlier if attempt.standing != "changed"]
         self._paths = paths
         given = read_sample(task)
         self.id = rows.trial.ids.task_id
@@ -56,7 +69,7 @@ class EvalSample:
         self.target = given.target
         self.metadata: Mapping[str, Any] = given.metadata or {}  # any JSON: the author's own
         self.trial_id = rows.trial_id
-        self.attempts = len(rows.trial.attempts)
+        self.attempts = len(rows.trial.attempts) + sum(attempt.is_reroll for attempt in self._earlier)
 
     @property
     def scores(self) -> dict[str, Score] | None:
@@ -89,8 +102,9 @@ class EvalSample:
 
     @property
     def error_retries(self) -> list[SampleError]:
-        """Errors of the attempts before the last one."""
-        return [_error(fact, self._timing(fact.attempt)) for fact in self._rows.trial.attempts[:-1]]
+        """Errors of the attempts before the last one, those of earlier runs of the lineage first."""
+        before = [_earlier_error(attempt) for attempt in self._earlier if attempt.cause is not None]
+        return before + [_error(fact, self._timing(fact.attempt)) for fact in self._rows.trial.attempts[:-1]]
 
     @property
     def limit(self) -> SampleLimit | None:
@@ -105,14 +119,15 @@ class EvalSample:
 
     @property
     def model_usage(self) -> ModelUsage:
-        """What all attempts took."""
+        """What all attempts took, those of earlier runs of the lineage included."""
         total = ModelUsage()
-        for timing in self._rows.timing.attempts:
-            cost = timing.usage.get("cost_usd")
+        before = [attempt.usage for attempt in self._earlier]
+        for usage in before + [timing.usage for timing in self._rows.timing.attempts]:
+            cost = usage.get("cost_usd")
             total = total + ModelUsage(
-                input_tokens=int(timing.usage.get("input_tokens", 0)),
-                output_tokens=int(timing.usage.get("output_tokens", 0)),
-                total_tokens=int(timing.usage.get("tokens", 0)),
+                input_tokens=int(usage.get("input_tokens", 0)),
+                output_tokens=int(usage.get("output_tokens", 0)),
+                total_tokens=int(usage.get("tokens", 0)),
                 cost_usd=None if cost is None else float(cost),
             )
         return total
@@ -174,6 +189,16 @@ class EvalSample:
 def _score(plain: Mapping[str, Any]) -> Score:
     answer = plain.get("answer")
     return Score(plain["value"], answer, plain.get("explanation", answer), plain.get("metadata"))
+
+
+def _earlier_error(attempt: EarlierAttempt) -> SampleError:
+    return SampleError(
+        message=attempt.message or "",
+        cause=str(attempt.cause),
+        reason=attempt.reason or "",
+        attempt=attempt.attempt,
+        run_id=attempt.run_id,
+    )
 
 
 def _error(fact: AttemptFact, timing: AttemptTiming) -> SampleError:
