@@ -25,6 +25,7 @@ from labrunner.engine.gaps import newest_attempt
 from labrunner.engine.lookup import RunPicture, find_telling_trial, picture
 from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
+from labrunner.engine.trialname import find_meant
 from labrunner.engine.unfinished import Unfinished, find_any, known_masker, read_ends
 from labrunner.records import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
@@ -45,7 +46,7 @@ IN_FLIGHT = {
     "failed": "it was waiting to be tried again",
 }
 _Trial = Annotated[
-    str | None, typer.Argument(metavar="[TRIAL]", help="a trial's id, part of it, or its number")
+    str | None, typer.Argument(metavar="[TRIAL]", help="a trial's or task's id, part of it, or its number")
 ]
 
 
@@ -168,7 +169,10 @@ def plain_under_way(each: UnderWay | Unfinished) -> dict[str, object]:
 
 
 def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, as_json: bool) -> None:
-    found = find_any(paths, trial)
+    meant = find_meant(paths, trial)
+    if meant.note is not None:
+        sys.stderr.write(f"note: {meant.note}\n")
+    found = find_any(paths, meant.text)
     if isinstance(found, SlotRows):
         _show_trial(paths, found, as_json=as_json)
         return
