@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from labrunner.solve.environment import sandbox
 from labrunner.solve.scorers import includes
 from labrunner.solve.solvers import generate, use_tools
 from labrunner.solve.tools import bash
@@ -111,3 +112,25 @@ def test_an_image_without_bash_still_has_a_shell_for_the_model(tmp_path: Path, a
         sandbox=("docker", ash),
     )
     assert run(task, tmp_path, mock_model(answer)).results.metrics["accuracy"].value == 1.0
+
+
+def test_a_compose_file_of_one_service_is_the_sandbox(
+    tmp_path: Path, ash: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "compose.yaml").write_text(
+        f"services:\n  default:\n    image: {ash}\n    x-local: true\n    command: sleep infinity\n"
+        "    init: true\n    working_dir: /tmp\n    environment: [WORD=wide]\n    network_mode: none\n"
+        "    mem_limit: 256m\n    cpus: 1\n"
+    )
+
+    async def work() -> str:
+        told = await sandbox().exec(["sh", "-c", "echo $WORD; pwd; ls /sys/class/net"])
+        return " ".join(told.stdout.split())
+
+    log = run(make_task(samples("x"), solver=in_sandbox(work), sandbox="docker"), tmp_path, None)
+
+    assert log.status == "success", log.samples[0].error
+    score = log.samples[0].score
+    assert score is not None
+    assert score.answer == "wide /tmp lo"

@@ -1,6 +1,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from labrunner.solve.environment import sandbox
 from labrunner.solve.messages import ModelOutput
 from labrunner.solve.mock import mock_model
 from labrunner.solve.sample import Sample, Target
-from labrunner.solve.sandboxes import DEFAULT_IMAGE, sandbox_section
+from labrunner.solve.sandboxes import DEFAULT_IMAGE, find_surroundings
 from labrunner.solve.score import Score
 from labrunner.solve.scorer import scorer
 from labrunner.solve.scorers import includes
@@ -26,6 +27,10 @@ KINDS = [pytest.param("bubblewrap", marks=pytest.mark.bwrap), "process"]
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def sandbox_section(*given: Any) -> Any:
+    return find_surroundings(*given).sandbox
 
 
 def in_sandbox(work: object) -> object:
@@ -342,11 +347,6 @@ def test_docker_takes_the_dockerfile_beside_the_task_else_the_default_image(tmp_
     assert sandbox_section(None, ("docker", "my/image:1"), tmp_path)["image"] == "my/image:1"
     (tmp_path / "Dockerfile").touch()
     assert sandbox_section(None, "docker", tmp_path) == {"kind": "docker", "build": str(tmp_path)}
-    (tmp_path / "compose.yaml").touch()
-    with pytest.raises(InputError, match="several containers"):
-        sandbox_section(None, "docker", tmp_path)
-    with pytest.raises(InputError, match="several containers"):
-        sandbox_section(None, ("docker", "other.yaml"), tmp_path)
 
 
 def test_sandboxes_by_other_names_and_fields(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from labrunner.experiment.document import Document, Place
 from labrunner.experiment.model import Experiment, Folder, Program, Variant
 from labrunner.experiment.overrides import Overrides, apply_overrides
 from labrunner.experiment.resolution import resolve
+from labrunner.experiment.substitution import escape
 from labrunner.records import canonical
 from labrunner.solve import kinds
 from labrunner.solve.closure import Part, digest_modules, find_part, read_part
 from labrunner.solve.command import CommandGrader, CommandSolver, split_scorers
+from labrunner.solve.compose import Surroundings
 from labrunner.solve.config import GenerateConfig, make_config
 from labrunner.solve.description import describe, is_plain
 from labrunner.solve.gate import DEFAULT_CONNECTIONS
@@ -27,7 +29,7 @@ from labrunner.solve.metrics import Epochs
 from labrunner.solve.model import Model, get_model
 from labrunner.solve.place import inside
 from labrunner.solve.rows import make_rows, record_metadata, setup_section
-from labrunner.solve.sandboxes import sandbox_section
+from labrunner.solve.sandboxes import find_surroundings
 from labrunner.solve.scorer import Judge
 from labrunner.solve.solver import Step, as_steps
 from labrunner.solve.solvers import generate
@@ -125,16 +127,17 @@ def _refuse_without_model(task: Task, live: LiveTask) -> None:
 
 
 def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) -> Document:
-    epochs = _epochs(task, overrides)
+    epochs, around = _epochs(task, overrides), find_surroundings(overrides.sandbox, task.sandbox, folder)
+    command = live.command.section if live.command else {"command": [NOT_A_COMMAND]}
     data: dict[str, Any] = {
         "schema": 1,
         "name": task.title,
         "tags": list(task.tags),
-        "tasks": make_rows(task.dataset, _where(task)),
+        "tasks": [_put_into(row, around) for row in make_rows(task.dataset, _where(task))],
         "variants": [{"id": live.model.name if live.model else "baseline"}],
-        "agent": dict(live.command.section) if live.command else {"command": [NOT_A_COMMAND]},
+        "agent": {**around.agent, **command},
         "grader": dict(live.grader.section) if live.grader else {"command": [NOT_A_COMMAND]},
-        "sandbox": sandbox_section(overrides.sandbox, task.sandbox, folder),
+        "sandbox": dict(around.sandbox),
         "replications": epochs.epochs,
         "metadata": _metadata(task),
         "fail_on_error": task.fail_on_error,
@@ -142,9 +145,22 @@ def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) ->
         "retry_on_error": task.retry_on_error,
     }
     if isinstance(task.setup, str):
-        data["setup"] = setup_section(task.setup)
+        data["setup"] = _on_network(setup_section(task.setup), around)
     data = {name: value for name, value in data.items() if value is not None}
     return Document(data=data, places={(): Place(file=_where(task), line=None, folder=folder)})
+
+
+def _put_into(row: dict[str, Any], around: Surroundings) -> dict[str, Any]:
+    """Give a sample's row what its surroundings have for every phase."""
+    if around.env:
+        row["env"] = {name: escape(value) for name, value in around.env.items()}
+    if "setup" in row:
+        row["setup"] = _on_network(row["setup"], around)
+    return row
+
+
+def _on_network(setup: dict[str, Any], around: Surroundings) -> dict[str, Any]:
+    return {**setup, "network": around.agent["network"]} if "network" in around.agent else setup
 
 
 def _epochs(task: Task, overrides: Overrides) -> Epochs:

@@ -13,6 +13,7 @@ from labrunner.experiment import model
 from labrunner.experiment.problems import found
 from labrunner.experiment.substitution import escape
 from labrunner.solve import kinds
+from labrunner.solve.compose import is_compose
 from labrunner.solve.messages import from_plain, to_plain
 from labrunner.solve.place import resolve_path
 from labrunner.solve.plain import NotPlain, as_plain
@@ -119,6 +120,9 @@ def _input(sample: Sample, id: str, where: str) -> object:
 def _own_sandbox(given: object, id: str, where: str) -> dict[str, Any]:
     """What one sample may have of its own: image, folder and limits, never another kind of sandbox."""
     if isinstance(given, tuple) and len(given) == 2 and given[0] == "docker":
+        if is_compose(str(given[1])):
+            told = "a compose file of its own; name image, workdir and limits instead, or give it to the task"
+            raise InputError(where, f"sandbox of sample {id}: {given[1]}: {told}")
         return {"image": given[1]}
     if isinstance(given, dict) and set(given) <= _OF_ROW | _OF_RESOURCES:
         resources = {name: value for name, value in given.items() if name in _OF_RESOURCES}
