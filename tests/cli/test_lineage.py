@@ -5,6 +5,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.calling import AGENT, GRADER, lab, write_experiment
 
 COSTLY = (
@@ -256,3 +258,39 @@ def test_a_budget_is_the_lineages(tmp_path: Path) -> None:
     assert "the budget of 1 USD is used up: 1 spent in 4 attempts" in stopped.out + stopped.err
     assert more.code == 0, more.err
     assert len(starts(tmp_path)) == 2
+
+
+def compared(folder: Path, *words: str) -> Any:
+    return lab("compare", *words, "--json", cwd=folder).json()
+
+
+def test_a_run_is_compared_with_its_regrading_and_the_grader_is_named(tmp_path: Path) -> None:
+    costly(tmp_path)
+    (tmp_path / "lenient").mkdir()
+    (tmp_path / "lenient" / "grade.py").write_text(GRADER.replace("answer == target", "True"))
+    assert lab("regrade", "r1", "--grader", "lenient", "--run-id", "r2", cwd=tmp_path).code == 0
+
+    found = compared(tmp_path, "r1", "r2")
+    shown = " ".join(lab("compare", "r1", "r2", cwd=tmp_path).out.split())
+
+    assert found["comparisons"][0]["tasks"] == 3
+    assert found["comparisons"][0]["difference"] == pytest.approx(1 / 3)
+    assert found["differences"] == [
+        "r1 and r2: grader.dir not the same for tasks t0, t1, t2; "
+        "they ask the same and are paired: part of a difference may be the grader's"
+    ]
+    assert "not the same: r1 and r2: grader.dir" in shown
+
+
+def test_tasks_that_ask_something_else_are_paired_only_by_id(tmp_path: Path) -> None:
+    costly(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    rows[1]["input"] = "another word"
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lab("run", "--run-id", "r2", *names_of(tmp_path), cwd=tmp_path).code == 0
+
+    by_content, by_id = compared(tmp_path, "r1", "r2"), compared(tmp_path, "r1", "r2", "--pair-by", "id")
+
+    assert (by_content["comparisons"][0]["tasks"], by_id["comparisons"][0]["tasks"]) == (2, 3)
+    assert "to pair them all the same: --pair-by id" in by_content["differences"][0]
+    assert by_id["differences"][0].startswith("r1 and r2: input, prompt not the same for tasks t1; paired by")

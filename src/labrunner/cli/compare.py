@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from labrunner.cli.options import Json, LogDir, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.compare import show_comparisons
-from labrunner.display.console import make_console
+from labrunner.display.console import make_console, make_item
 from labrunner.engine.comparing import Contest, compare_runs
 from labrunner.records import canonical
 from labrunner.store.listing import DEFAULT_RUNS, find_run
@@ -26,12 +27,29 @@ _Baseline = Annotated[
 ]
 
 
+class Pairing(Enum):
+    """What makes a task of two runs the same one."""
+
+    CONTENT = "content"
+    ID = "id"
+
+
+_PairBy = Annotated[
+    Pairing,
+    typer.Option(
+        help="pair tasks of several runs that ask the same (content), or whatever they ask (id); "
+        "what differs is named"
+    ),
+]
+
+
 @app.command(
     help="Compare the variants of a run, or several runs: paired by task, with everything to judge it by."
 )
 def compare(  # noqa: PLR0913 - the signature is the command line
     runs: _Runs,
     baseline: _Baseline = None,
+    pair_by: _PairBy = Pairing.CONTENT,
     log_dir: LogDir = DEFAULT_RUNS,
     require: Require = None,
     require_stable: RequireStable = False,
@@ -40,13 +58,17 @@ def compare(  # noqa: PLR0913 - the signature is the command line
 ) -> None:
     """Compare."""
     requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
-    contest = compare_runs([find_run(log_dir, run) for run in runs], baseline=baseline)
+    found = [find_run(log_dir, run) for run in runs]
+    contest = compare_runs(found, baseline=baseline, pair_by=pair_by.value)
     unmet = contest.find_unmet(requirements)
     with suppress(BrokenPipeError):  # the exit code still counts
         if as_json:
             _print_json(contest, unmet)
         else:
-            make_console().print(show_comparisons(contest.comparisons, contest.retry_shift, contest.cautions))
+            console = make_console()
+            console.print(show_comparisons(contest.comparisons, contest.retry_shift, contest.cautions))
+            for sentence in contest.differences:
+                console.print(make_item("not the same:", sentence, "yellow"))
     raise typer.Exit(tell_unmet(unmet))
 
 
@@ -56,6 +78,7 @@ def _print_json(contest: Contest, unmet: tuple[str, ...]) -> None:
         "figures": contest.figures,
         "retry_shift": contest.retry_shift,
         "warnings": [caution for _, caution in contest.cautions],
+        "differences": contest.differences,
         "unmet": unmet,
     }
     sys.stdout.write(canonical.encode_line(told).decode())

@@ -10,6 +10,7 @@ from labrunner.analysis.measure import choose_measure
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.requirements import Requirements, find_unmet
 from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
+from labrunner.engine.likeness import PairBy, tell_differences
 from labrunner.engine.results import Results, find_comparison, read_results
 from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
@@ -27,6 +28,8 @@ class Contest:
     retry_shift: RetryShift | None
     cautions: tuple[tuple[str, Caution], ...] = ()
     """Agents that seem never to have run, each with what to write for its run."""
+    differences: tuple[str, ...] = ()
+    """What is not the same about the tasks of the runs, in sentences."""
 
     def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
         """What is required and not met, in sentences."""
@@ -38,12 +41,16 @@ class Contest:
         return find_unmet(requirements, self.figures, self.retry_shift, compare)
 
 
-def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Contest:
+def compare_runs(
+    runs: Sequence[RunPaths], *, baseline: str | None = None, pair_by: PairBy = "content"
+) -> Contest:
     """Read runs and compare their variants. Raises InputError when there is nothing to compare."""
     labels = label_runs([paths.root.name for paths in runs])
     results = [read_results(paths) for paths in runs]
     prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
-    by_run = [each.arms(prefix=prefix) for each, prefix in zip(results, prefixes, strict=True)]
+    by_run = [
+        each.arms(prefix=prefix, pair_by=pair_by) for each, prefix in zip(results, prefixes, strict=True)
+    ]
     arms = tuple(arm for each in by_run for arm in each)
     figures = tuple(
         figure
@@ -53,6 +60,7 @@ def compare_runs(runs: Sequence[RunPaths], *, baseline: str | None = None) -> Co
     pairs = choose_pairs(by_run, baseline)
     return Contest(
         arms=arms,
+        differences=tuple(tell_differences(labels, [each.experiment for each in results], pair_by)),
         figures=figures,
         comparisons=compare_all(pairs),
         retry_shift=report_retries(

@@ -13,6 +13,7 @@ from labrunner.analysis.report import make_arms
 from labrunner.analysis.requirements import Requirements, find_unmet
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
+from labrunner.engine.likeness import PairBy, identify_tasks
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.summaries import basis_of, seal_summary
 from labrunner.experiment.model import Experiment
@@ -61,9 +62,9 @@ class Results:
         )
         return seal_summary(made, self.basis)
 
-    def arms(self, *, prefix: str = "") -> tuple[Arm, ...]:
-        """The run's variants, as sides of comparisons."""
-        digests = {task.id: task.digest for task in self.experiment.tasks}
+    def arms(self, *, prefix: str = "", pair_by: PairBy = "id") -> tuple[Arm, ...]:
+        """The run's variants, as sides of comparisons: within the run, or with other runs' by content."""
+        digests = identify_tasks(self.experiment, pair_by)
         return make_arms(self.tally, self.planned, prefix=prefix, digests=digests)
 
 

@@ -1,6 +1,6 @@
 """What differs between two experiments in what is measured, in sentences for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from labrunner.experiment.digests import measured
@@ -52,13 +52,19 @@ def _members(
 
 
 def _changed(what: str, pairs: Sequence[tuple[Task | Variant, Task | Variant]]) -> Iterator[str]:
-    """Group members by the fields that changed, so that one new grader is one sentence."""
+    for fields, names in group_by_change(pairs).items():
+        yield f"{', '.join(fields)} changed for {what}s: {listed(names)}"
+
+
+def group_by_change(
+    pairs: Iterable[tuple[Task | Variant, Task | Variant]],
+) -> dict[tuple[str, ...], list[str]]:
+    """Members by the fields that differ, so that one new grader is one sentence."""
     by_fields: dict[tuple[str, ...], list[str]] = {}
     for old, new in pairs:
         if old.digest != new.digest:
             by_fields.setdefault(_fields(measured(old), measured(new)), []).append(new.id)
-    for fields, names in by_fields.items():
-        yield f"{', '.join(fields)} changed for {what}s: {listed(names)}"
+    return by_fields
 
 
 def _fields(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
