@@ -109,6 +109,10 @@ class SandboxFailed(AttemptFailed):
     cause = Cause.SANDBOX
 
 
+class SystemBroken(SandboxFailed):
+    """The agent left a system in which no grader can be run: its failure, to be judged as one."""
+
+
 class SetupFailed(AttemptFailed):
     """The task's setup, or a tool that it needs, is to blame."""
 

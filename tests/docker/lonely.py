@@ -49,6 +49,7 @@ class Lonely:
     grade: str = 'echo "{\\"verdict\\": \\"pass\\"}" > /agentlab/out/benchmark_score.json'
     agent: str = "echo done > answer; exit 4"
     repeatable: bool = False
+    user: str | None = None
     token: str = field(default_factory=make_token)
 
     @property
@@ -68,7 +69,7 @@ class Lonely:
             repeatable=self.repeatable,
         )
         variant = make_variant(
-            agent=make_agent(command=step("agent", self.agent)),
+            agent=make_agent(command=step("agent", self.agent), user=self.user),
             setup=Setup(command=step("setup", ":")),
             sandbox=make_sandbox(kind="docker", image=self.image, memory_mb=256),
         )

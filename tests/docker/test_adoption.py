@@ -22,6 +22,7 @@ from tests.trial.attempting import HeardNotes
 pytestmark = pytest.mark.crash
 
 ALL = ["setup", "agent", "grader"]
+USERS = [None, "app"]
 
 
 @pytest.fixture
@@ -109,9 +110,11 @@ async def test_a_runner_killed_before_the_plan_leaves_nothing_begun(
 
 @pytest.mark.parametrize("moment", ["setup", "agent", "grader"])
 @pytest.mark.parametrize("goes_on", [False, True], ids=["waiting", "gone-on"])
+@pytest.mark.parametrize("user", USERS, ids=["root", "app"])
 async def test_a_runner_killed_while_a_phase_runs_is_replaced(
-    lonely: Lonely, heir: LocalExecutor, tmp_path: Path, moment: str, goes_on: bool
+    lonely: Lonely, heir: LocalExecutor, tmp_path: Path, moment: str, goes_on: bool, user: str | None
 ) -> None:
+    lonely.user = user
     runner = lonely.start_runner()
     before = ALL[: ALL.index(moment) + 1]
     for name in before:
@@ -140,10 +143,17 @@ async def test_a_runner_killed_while_a_phase_runs_is_replaced(
 
 @pytest.mark.parametrize("trust", ["standard", "strict"])
 @pytest.mark.parametrize("machine", ["stays", "restarts"])
+@pytest.mark.parametrize("user", USERS, ids=["root", "app"])
 async def test_a_runner_killed_at_the_barrier_is_replaced(
-    lonely: Lonely, heir: LocalExecutor, engine: Engine, tmp_path: Path, trust: str, machine: str
+    lonely: Lonely,
+    heir: LocalExecutor,
+    engine: Engine,
+    tmp_path: Path,
+    trust: str,
+    machine: str,
+    user: str | None,
 ) -> None:
-    lonely.trust = trust
+    lonely.trust, lonely.user = trust, user
     runner = lonely.start_runner(stop="barrier")
     await lonely.until("setup")
     lonely.go(*ALL)
@@ -154,16 +164,18 @@ async def test_a_runner_killed_at_the_barrier_is_replaced(
 
     survivor = await only(heir)
     assert survivor.phase == "barrier"
-    assert survivor.is_alive == (trust == "standard" and machine == "stays")
+    assert survivor.is_alive == (user == "app" and trust == "standard" and machine == "stays")
     completion = await lonely.adopt(survivor)
 
     assert lonely.started() == ALL
     assert facts(completion) == await undisturbed(lonely, tmp_path / "calm")
 
 
+@pytest.mark.parametrize("user", USERS, ids=["root", "app"])
 async def test_an_agent_that_ended_while_nobody_looked_is_graded_after_a_power_cut(
-    lonely: Lonely, heir: LocalExecutor, engine: Engine
+    lonely: Lonely, heir: LocalExecutor, engine: Engine, user: str | None
 ) -> None:
+    lonely.user = user
     runner = lonely.start_runner()
     await lonely.until("setup")
     kill(runner)

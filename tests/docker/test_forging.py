@@ -76,7 +76,7 @@ async def test_a_used_up_time_can_not_be_blamed_on_setup(
     assert ended_by(await trial.carry_out()) == "timeout"
 
 
-async def test_an_agent_that_removed_its_note_is_not_run_again(site: Site) -> None:
+async def test_an_agent_that_removed_its_note_has_begun_for_all_that(site: Site) -> None:
     spec = site.spec()
     async with site.maker.open(spec) as sandbox:
         await sandbox.run_agent(None, sh("rm /agentlab/ctl/phase"))
@@ -84,7 +84,7 @@ async def test_an_agent_that_removed_its_note_is_not_run_again(site: Site) -> No
         for note in spec.folders.ctl.iterdir():
             note.unlink()
         (survivor,) = await site.maker.survivors(site.run)
-    assert survivor.phase == "agent"
+    assert survivor.phase == "died"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,8 @@ async def test_an_agent_that_removed_its_note_is_not_run_again(site: Site) -> No
         (b"setup\ngate\n", False),
         (b"setup\ngate\nagent\n", True),
         (b"agent\nbarrier\n", True),
+        (b"setup\nfailed\n", False),
+        (b"setup\nsetup\nsetup\n", True),
         (b"a flood that washed the first lines away\n", True),
     ],
 )

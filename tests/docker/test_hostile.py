@@ -335,7 +335,8 @@ async def test_a_changed_system_is_found_and_flagged(trial: Trial, what: str) ->
     trial.agent = shell(REPLACE[what])
     completion = await trial.carry_out()
     assert isinstance(completion.end, Graded)
-    assert completion.end.flags == ("system_changed",)
+    # Without a shell of the image's, no wrapper can start a grader.
+    assert completion.end.flags == (("not_graded",) if what == "sh" else ()) + ("system_changed",)
     assert completion.timing.barrier["system_changes"]
 
 

@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from labrunner.sandbox.docker.answers import ContainerState
+from labrunner.sandbox.docker.container import make_nonce
 from labrunner.sandbox.docker.labels import Tag, has_rebooted
 from labrunner.sandbox.docker.notes import Note
 from labrunner.sandbox.docker.record import BarrierRecord
-from labrunner.sandbox.docker.stage import nonce_after
 from labrunner.sandbox.docker.survivors import judge_after_reboot, judge_phase
 from labrunner.sandbox.door import AgentRun, PhaseEnd, Survivor, SurvivorPhase
 
@@ -122,7 +122,6 @@ def test_which_survivors_can_be_adopted(
 
 
 def test_each_start_of_a_container_has_a_nonce_of_its_own() -> None:
-    nonces = [nonce_after("first", number) for number in range(4)]
-    assert nonces[0] == "first"
-    assert len(set(nonces)) == 4
-    assert nonce_after(nonces[1], 1) == nonces[2]
+    nonces = [make_nonce("first", number) for number in range(4)]
+    assert len({"first", *nonces}) == 5
+    assert make_nonce(nonces[0], 1) not in nonces

@@ -30,7 +30,7 @@ def test_secrets_are_in_what_is_said_and_not_in_what_is_written() -> None:
 
 
 def test_a_plan_ends_with_its_nonce() -> None:
-    plan = plan_text(HOUSE, "nonce", None, start("agent"), restart=False, gate=False)
+    plan = plan_text(HOUSE, "nonce", None, start("agent"), gate=False)
     assert plan.startswith("nonce\n")
     assert plan.endswith("\nend nonce\n")
 
@@ -38,13 +38,13 @@ def test_a_plan_ends_with_its_nonce() -> None:
 @pytest.mark.parametrize("name", ["a-b", "1a", "a.b", "", "PPID", "a b"])
 def test_names_that_a_shell_can_not_set_are_refused(name: str) -> None:
     with pytest.raises(SandboxFailed, match="can't set the variable"):
-        plan_text(HOUSE, "n", None, start("x", env={name: "1"}), restart=False, gate=False)
+        plan_text(HOUSE, "n", None, start("x", env={name: "1"}), gate=False)
 
 
 @pytest.mark.parametrize(("argv", "problem"), [(("x\0y",), "NUL"), (("x" * 70_000,), "more than")])
 def test_what_does_not_fit_into_a_plan_is_refused(argv: tuple[str, ...], problem: str) -> None:
     with pytest.raises(SandboxFailed, match=problem):
-        plan_text(HOUSE, "n", None, start(*argv), restart=False, gate=False)
+        plan_text(HOUSE, "n", None, start(*argv), gate=False)
 
 
 def test_the_images_path_takes_the_place_of_the_usual_one() -> None:

@@ -36,7 +36,7 @@ async def test_setup_agent_and_grader_run_in_one_container(
     assert run.agent is not None
     assert (run.setup.exit_status, run.agent.exit_status, end.exit_status) == (0, 3, 0)
     assert (spec.folders.logs / "grader.stdout").read_text() == "1\n2\nsecret"
-    assert sandbox.barrier == "shared_user"
+    assert sandbox.barrier == "restarted"
 
 
 @pytest.mark.parametrize("recipe", SHELLS, ids=names)
@@ -192,8 +192,8 @@ async def test_a_grader_is_tried_again_in_the_same_container(site: Site) -> None
 
 async def test_containers_expire_when_nobody_comes_back(site: Site) -> None:
     hasty = DockerMaker(expiry_s=1, spread_s=1)
-    async with hasty.open(site.spec()) as sandbox:
-        await sandbox.run_agent(None, sh(":"))
+    async with hasty.open(site.spec(demands=Demands(agent_user="app"))) as sandbox:
+        await sandbox.run_agent(None, sh(":", user="app"))
         (container,) = await hasty.engine.list(f"labrunner.place={site.run.place}")
         async with asyncio.timeout(20):
             while (state := await hasty.engine.look(container.id)).is_alive:
@@ -245,8 +245,8 @@ async def test_the_engines_own_process_list_serves_where_the_hosts_can_not(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labrunner.sandbox.docker.hostview.list_processes", lambda container, first: None)
-    async with site.maker.open(site.spec()) as sandbox:
-        run = await sandbox.run_agent(None, sh("(sleep 300 &) ; exit 5"))
+    async with site.maker.open(site.spec(demands=Demands(agent_user="app"))) as sandbox:
+        run = await sandbox.run_agent(None, sh("(sleep 300 &) ; exit 5", user="app"))
         end = await sandbox.run_grader(sh(GRADE, name="grader"))
     assert run.agent is not None
     assert (run.agent.exit_status, end.exit_status) == (5, 0)
@@ -269,7 +269,10 @@ async def test_a_process_that_is_left_is_never_graded_with(
 
     monkeypatch.setattr("labrunner.sandbox.docker.hostview.list_processes", with_intruder)
     monkeypatch.setattr("labrunner.sandbox.docker.agentpart.PROOF_S", 0.2)
-    with pytest.raises(SandboxFailed, match="evil") as failure:
-        async with site.maker.open(site.spec()) as sandbox:
-            await sandbox.run_agent(None, sh(":"))
-    assert failure.value.reason == "barrier_failed"
+    async with site.maker.open(site.spec(demands=Demands(agent_user="app"))) as sandbox:
+        run = await sandbox.run_agent(None, sh("exit 5", user="app"))
+        (container,) = await site.maker.engine.list(f"labrunner.place={site.run.place}")
+        state = await site.maker.engine.look(container.id)
+        end = await sandbox.run_grader(sh(GRADE, name="grader"))
+    assert run.agent is not None
+    assert (run.agent.exit_status, state.is_alive, end.exit_status) == (5, False, 0)

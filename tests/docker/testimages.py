@@ -42,6 +42,7 @@ class Recipe:
     tools: tuple[Path, ...] = ()
     without: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
 
     @property
     def tag(self) -> str:
@@ -53,6 +54,7 @@ ASH = Recipe(name="ash", python=True)
 DASH = Recipe(name="dash", shell=Path("/bin/dash"), tools=(Path("/usr/bin/setpriv"),), without=("su",))
 BASH = Recipe(name="bash", shell=Path("/bin/bash"))
 APP_USER = Recipe(name="app", changes=("USER app", "ENV FROM_IMAGE=yes PYTHONPATH=/evil"))
+ROOT_TWICE = Recipe(name="toor", users=("toor:x:0:0:root:/root:/bin/sh",))
 VOLUME = Recipe(name="volume", changes=("VOLUME /data",))
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
@@ -79,7 +81,7 @@ def pack(recipe: Recipe) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in ("bin", "etc", "tmp", "home/app", "root", "proc", "sys", "dev", "usr/bin", "lib64"):
             add_folder(archive, name, 0o1777 if name == "tmp" else 0o755)
-        add_text(archive, "etc/passwd", PASSWD)
+        add_text(archive, "etc/passwd", PASSWD + "".join(f"{user}\n" for user in recipe.users))
         add_text(archive, "etc/group", GROUP)
         if "busybox" not in recipe.without:
             archive.add(BUSYBOX, "bin/busybox")

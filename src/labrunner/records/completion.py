@@ -203,7 +203,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     grader: PhaseFact | None = None
     grader_tries: int = 0
     barrier: str = "none"
-    """How the barrier was held: `pid_namespace`, `process_tree`, `shared_user`, `restarted`, …"""
+    """How the barrier was held: `pid_namespace`, `process_tree`, `separate_user`, `restarted`, …"""
     files: tuple[FileRef, ...] = ()
     """Files with the same content on every machine: result, prediction, score, collected artifacts."""
     timing: AttemptTiming

@@ -129,6 +129,8 @@ class Demands:
     """What setup, agent and grader may reach."""
     restart: bool = False
     """The barrier must be a new start of the sandbox: `trust: strict`."""
+    any_user: bool = False
+    """The agent's commands come one by one, each as whatever user is asked for then."""
     fresh_grader: bool = False
     """The grader wants a pristine sandbox over the same workspace."""
     collect: tuple[str, ...] = ()

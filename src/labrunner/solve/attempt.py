@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from labrunner.errors import AttemptFailed, SandboxFailed, StoreError
+from labrunner.errors import AttemptFailed, SandboxFailed, StoreError, SystemBroken
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker
 from labrunner.sandbox.exec import ExecSandbox
@@ -231,7 +231,10 @@ class SolveAttempt:
         if self._shop.live.grader is not None:
             await asyncio.to_thread(self._bring_grader)
             grading = Grading(ledger=self._ledger, notes=self._notes, reads_prediction=False)
-            judgement, _ = await grading.run(place, guest, self._ledger.solving_facts().ending)
+            try:
+                judgement, _ = await grading.run(place, guest, self._ledger.solving_facts().ending)
+            except SystemBroken:
+                return classification.broken(self._ledger.solving_facts())
             value = judgement.primary_metric_value
             self._transcript.add("score", scorer="command", value=value, verdict=judgement.verdict)
         attempt.environment = SandboxEnvironment(place, attempt)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from labrunner.errors import AttemptFailed, StoreError
+from labrunner.errors import AttemptFailed, StoreError, SystemBroken
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.room import DISK_FULL
@@ -113,7 +113,10 @@ class _Attempt:
         if not self._grader_tries_before:
             await self._notes.barrier_held(self._scene.assignment.token, ledger.barrier_note())
         grading = Grading(ledger=ledger, notes=self._notes, tries_before=self._grader_tries_before)
-        judgement, prediction = await grading.run(sandbox, guest, facts.ending)
+        try:
+            judgement, prediction = await grading.run(sandbox, guest, facts.ending)
+        except SystemBroken:
+            return classification.broken(facts)
         return classification.graded(facts, judgement, prediction)
 
     def _look_behind_barrier(self) -> AgentFacts | AttemptEnd:

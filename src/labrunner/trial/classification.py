@@ -107,6 +107,11 @@ def fail_ungraded(ended_by: EndedBy | None, *flags: str) -> Graded:
     )
 
 
+def broken(agent: AgentFacts) -> Graded:
+    """The failure of an agent that left a system in which no grader can be run."""
+    return fail_ungraded(agent.ended_by, *_result_flags(agent))
+
+
 def _is_ungradable(agent: AgentFacts) -> bool:
     """Whether a grade could not be trusted, by the agent's own doing: its failure, and no free re-roll."""
     return agent.wrapper_killed or (agent.changed_system and agent.must_not_change_system)

@@ -72,6 +72,7 @@ def demands(experiment: Experiment, task: Task, variant: Variant) -> Demands:
         grader_user=task.grader.user,
         networks=(setup.network, variant.agent.network, task.grader.network),
         restart=experiment.trust == "strict",
+        any_user=not variant.agent.command,
         fresh_grader=is_fresh,
         collect=experiment.collect,
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or _is_strict(experiment)),

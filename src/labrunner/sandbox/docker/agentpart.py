@@ -13,21 +13,19 @@ from labrunner.sandbox.docker.baseline import read_baseline, since, write_baseli
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.notes import Note, phase_end
 from labrunner.sandbox.docker.patience import outlast
-from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
-from labrunner.sandbox.docker.testimony import check_note
+from labrunner.sandbox.docker.stage import GRACE_S, OUTSIDE, Overrun, Stage
+from labrunner.sandbox.docker.testimony import check_note, doubt
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.room import DISK_FULL, look_at
 
 PROOF_S: Final = 5.0
 """How long killed processes may take to be gone."""
 PROOF_PAUSE_S: Final = 0.02
-LACKING, LEFT_ALONE, CANNOT_TELL = 85, 86, 88
+LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
 OOM_STATUS: Final = 137
 SHOWN: Final = 20
 """How many changed paths are named."""
 CUT: Final = 200
-OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
-"""What the engine does to a container when somebody asks it to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,11 @@ class AgentPart:
             return stage.record.run
         if not stage.is_begun:
             await self._begin(setup, agent)
-        run = await self._watch(setup, agent)
-        started = time.monotonic()
+        return await self.conclude(await self._watch(setup, agent))
+
+    async def conclude(self, run: AgentRun) -> AgentRun:
+        """Stand at the barrier of an agent that has ended, and write down what is seen there."""
+        stage, started = self.stage, time.monotonic()
         if run.agent is not None and not run.wrapper_killed:
             run = await self._prove(run)
         await stage.reclaim()
@@ -59,7 +60,6 @@ class AgentPart:
             stage.container.nonce,
             None if setup is None else stage.prepare(setup),
             stage.prepare(agent),
-            restart=stage.spec.demands.restart,
             gate=self._needs_gate(setup, agent),
         )
         await stage.start(plan, agent.network if setup is None else setup.network)
@@ -69,17 +69,19 @@ class AgentPart:
         limit_s = agent.timeout_s + GRACE_S + (0.0 if setup is None else setup.timeout_s + GRACE_S)
         found = await self.stage.within(limit_s, "agent", self._until_end(setup, agent))
         if isinstance(found, Overrun):
-            note = await self._note()
             await self.stage.end()
-            return _ended_in(note, found.end())
+            return self._ended_in(await self._note(), found.end(), setup)
         if isinstance(found, ContainerState):
             self.stage.is_alive = False
-            return await self._explain_death(found)
+            note = self.stage.container.note()
+            if not (found.exit_code == AT_BARRIER and note.is_certain and note.number("agent") is not None):
+                return await self._explain_death(found, setup)
+            found = note
         self.stage.is_handed_back = True
-        run = AgentRun(setup=phase_end(found, "setup"), agent=phase_end(found, "agent"))
-        if run.agent is not None and await self.stage.is_over_disk():
-            return replace(run, agent=replace(run.agent, over_disk=True))
-        return run
+        end = phase_end(found, "agent")
+        if end is not None and await self.stage.is_over_disk():
+            end = replace(end, over_disk=True)
+        return AgentRun(setup=_setup_end(found, setup), agent=end)
 
     async def _until_end(self, setup: Phase | None, agent: Phase) -> Note | ContainerState:
         container = self.stage.container
@@ -89,19 +91,24 @@ class AgentPart:
                 await self._note_setup()
                 await self.stage.switch(agent.network)
                 await container.tell(text.go_text(container.nonce))
+        if self.stage.house.restart:
+            return await container.ended()
         return await container.until(lambda note: note.is_certain)
 
-    async def _explain_death(self, state: ContainerState) -> AgentRun:
+    async def _explain_death(self, state: ContainerState, setup: Phase | None) -> AgentRun:
         """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
         stage, note = self.stage, await self._note()
+        if note.is_certain and note.phase == "failed":
+            stage.is_handed_back = True
+            return AgentRun(setup=phase_end(note, "setup"), agent=None)
         told = f"the container ended with {state.exit_code} during: {note.phase}"
-        is_suspect = note.phase == "agent" and not stage.house.has_separate_user
+        is_suspect = note.phase == "agent" and stage.house.is_shared
         if state.exit_code == LACKING and not is_suspect:
-            raise SetupFailed("tool_missing", stage.container.said or told)
+            raise SetupFailed("tool_missing", await stage.container.complaint() or told)
         if state.exit_code == LEFT_ALONE and not (is_suspect or stage.container.engine_was_away):
             raise SandboxFailed("expired", f"{told}; nobody came back for it")
         if state.oom_killed:
-            return _ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True))
+            return self._ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True), setup)
         if state.exit_code == CANNOT_TELL and _is_full(stage):
             raise SandboxFailed(DISK_FULL, f"{told}; the disk of {stage.spec.folders.root} is full")
         if stage.container.engine_was_away:
@@ -111,22 +118,26 @@ class AgentPart:
             raise SandboxFailed("killed_outside", f"{told}; somebody asked the engine for it")
         if not is_suspect:
             raise SandboxFailed("killed_outside", f"{told}; no agent could have done it")
-        return _ended_in(note, PhaseEnd(exit_status=None), wrapper_killed=True)
+        return replace(self._ended_in(note, PhaseEnd(exit_status=None), setup), wrapper_killed=True)
 
     async def _note(self) -> Note:
         """How far the wrapper is, whatever an agent has made of its note."""
-        container = self.stage.container
-        return await check_note(container.engine, container.id, container.note())
+        container, note = self.stage.container, self.stage.container.note()
+        if self.stage.house.is_shared:
+            note = doubt(note, is_alive=self.stage.is_alive)
+        return await check_note(container.engine, container.id, note)
+
+    def _ended_in(self, note: Note, end: PhaseEnd, setup: Phase | None) -> AgentRun:
+        """Blame an end on the phase that the wrapper was in."""
+        if note.phase == "setup":
+            return AgentRun(setup=end, agent=None)
+        return AgentRun(setup=_setup_end(note, setup), agent=end)
 
     async def _prove(self, run: AgentRun) -> AgentRun:
         """Prove from outside that nothing of the agent is left, and see what it changed."""
-        stage = self.stage
-        if stage.is_alive and stage.spec.demands.restart:
-            await stage.container.ended()
-            stage.is_alive = False
         try:
             async with asyncio.TaskGroup() as group:
-                left = group.create_task(self._wait_for_silence(run))
+                left = group.create_task(self._silence(run))
                 changes = group.create_task(self._changes())
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures  # either alone says enough
@@ -137,21 +148,29 @@ class AgentPart:
             facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
         return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
 
-    async def _wait_for_silence(self, run: AgentRun) -> tuple[AgentRun, int]:
-        """Wait until only the wrapper and its timer are left; how many processes that are."""
+    async def _silence(self, run: AgentRun) -> tuple[AgentRun, int]:
+        """See that at most the wrapper and its timer are left, and settle what the agent left."""
+        stage = self.stage
+        state, processes = await stage.container.look(), 0
+        if state.is_alive and stage.container.note().number("littered"):
+            state = await stage.end(patience_s=PROOF_S)
+        if state.is_alive and (found := await self._wait_for_silence(state)) is None:
+            state = await stage.end()
+        elif state.is_alive and found is not None:
+            processes = found
+        stage.is_alive = state.is_alive
+        await stage.settle()
+        return _with_memory(run, state), processes
+
+    async def _wait_for_silence(self, state: ContainerState) -> int | None:
+        """Wait until only the wrapper and its timer are left; how many processes that are, None if more."""
         stage, deadline = self.stage, time.monotonic() + PROOF_S
-        state = await stage.container.look()
-        if not state.is_alive:
-            stage.is_alive = False
-            return _with_memory(run, state), 0
         while True:
             processes = await stage.engine.processes(stage.container.id, state.pid)
-            others = intruders(processes, state.pid, stage.expiry_s)
-            if not others:
-                return _with_memory(run, state), sum(not process.is_dead for process in processes)
+            if not intruders(processes, state.pid, stage.expiry_s):
+                return sum(not process.is_dead for process in processes)
             if time.monotonic() > deadline:
-                names = ", ".join(process.command[:60] for process in others[:5])
-                raise SandboxFailed("barrier_failed", f"processes were left after the agent's end: {names}")
+                return None
             await asyncio.sleep(PROOF_PAUSE_S)
 
     def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
@@ -181,11 +200,12 @@ class AgentPart:
         return changed_system(changes, (stage.house.workdir, *stage.spec.plan.tmpfs))
 
 
-def _ended_in(note: Note, end: PhaseEnd, *, wrapper_killed: bool = False) -> AgentRun:
-    """Blame an end on the phase that the wrapper was in."""
-    if note.phase == "setup":
-        return AgentRun(setup=end, agent=None)
-    return AgentRun(setup=phase_end(note, "setup"), agent=end, wrapper_killed=wrapper_killed)
+def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:
+    """How setup ended before an agent that was started: well. A note may be forged to say otherwise."""
+    told = phase_end(note, "setup")
+    if setup is None:
+        return None
+    return PhaseEnd(exit_status=0, seconds=told.seconds if told else 0.0, usage=told.usage if told else {})
 
 
 def _with_memory(run: AgentRun, state: ContainerState) -> AgentRun:

@@ -3,9 +3,7 @@
 import aiohttp
 from aiodocker.stream import Stream
 
-from labrunner.sandbox.docker.blame import blamed
-
-SAID = 2000
+from labrunner.sandbox.docker.blame import StreamsEnded
 
 
 class Attachment:
@@ -14,13 +12,14 @@ class Attachment:
     def __init__(self, stream: Stream) -> None:
         """Take a connected stream."""
         self._stream = stream
-        self.said = b""
-        """The end of what its first process wrote to standard error."""
 
     async def send(self, text: str) -> None:
-        """Write to standard input."""
-        with blamed("writing to a container"):
+        """Write to standard input; `StreamsEnded` when there is nobody to hear it."""
+        try:
             await self._stream.write_in(text.encode(errors="surrogateescape"))
+        except (AssertionError, aiohttp.ClientError, OSError) as error:
+            # The first is the library's way to say that its connection has ended.
+            raise StreamsEnded("engine_gone", f"writing to a container: {error!r}") from error
 
     async def hint(self) -> bool:
         """Wait for output; False when there is none to come: the container, or the engine, has ended."""
@@ -33,7 +32,6 @@ class Attachment:
                 return False
             if message.stream == 1:
                 return True
-            self.said = (self.said + message.data)[-SAID:]
 
     async def close(self) -> None:
         """Let go; the container does not notice."""

@@ -16,6 +16,10 @@ class EngineGone(SandboxFailed):
     """The engine does not answer."""
 
 
+class StreamsEnded(EngineGone):
+    """Nobody hears what is written to a container: it has ended, or the engine is away."""
+
+
 class EngineRefused(SandboxFailed):
     """The engine answered, and said no."""
 

@@ -11,7 +11,7 @@ import asyncio
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ IDLE: Final = ("/bin/sh", "-c", "while :; do sleep 3600; done")
 IDLE_S: Final = 7 * 24 * 3600.0
 LOOK_S: Final = 0.02
 KILL_S: Final = 30.0
+DISMISSED_S: Final = 30.0
+READY_S: Final = 60.0
 _RUN: Final = (
     'm=$1 i=$2 d=$3; shift 3; cd -- "$d" && "$@" <"$i"; s=$?; printf "\\n%s %d\\n" "$m" "$s"; '
     'printf "\\n%s %d\\n" "$m" "$s" >&2'
@@ -55,6 +57,7 @@ class DockerCalls:
     _is_behind: bool = False
     """The barrier has been crossed: calls are scorers'."""
     _count: int = 0
+    _door: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
         """Start the container with an idle agent; return when its setup has ended."""
@@ -82,6 +85,8 @@ class DockerCalls:
             raise SandboxFailed("not_begun", "a call came before the sandbox was opened for calls")
         if self._is_over():
             return self._ended_early(0.0)
+        if self._is_behind:
+            await self._stand_ready()
         self._count += 1
         mark, started = secrets.token_hex(16), time.monotonic()
         user = self.stage.user(replace(self._agent, user=call.user or self._agent.user))
@@ -115,15 +120,36 @@ class DockerCalls:
         if self._part is None:
             record = self.stage.record
             return record.run if record is not None else AgentRun(setup=None, agent=None)
-        if not self._part.done():
-            await self._kill(self._idle_mark, self._user())
-        run = await asyncio.shield(self._part)
+        run = await self._dismiss(self._part)
         self._is_behind = True
         # How the idle process ended says nothing about anybody.
         agent = run.agent
         if agent is not None and not (agent.oom_killed or agent.over_disk):
             run = replace(run, agent=PhaseEnd(exit_status=0, seconds=agent.seconds, usage=agent.usage))
         return run
+
+    async def _dismiss(self, part: asyncio.Future[AgentRun]) -> AgentRun:
+        """End the idle agent, or, if what the calls have left does not let it end, its container."""
+        if not part.done():
+            with suppress(SandboxFailed):
+                await self._kill(self._idle_mark, self._user())
+            await asyncio.wait([part], timeout=DISMISSED_S)
+        if part.done():
+            return part.result()
+        part.cancel()
+        await asyncio.wait([part])
+        await self.stage.end()
+        return await AgentPart(stage=self.stage).conclude(AgentRun(setup=None, agent=PhaseEnd(exit_status=0)))
+
+    async def _stand_ready(self) -> None:
+        """Have a container for calls behind the barrier: one that has ended is started again."""
+        async with self._door:
+            if self.stage.is_alive:
+                return
+            assert self._agent is not None
+            await self.stage.start_again(self._agent.network)
+            async with asyncio.timeout(READY_S):
+                await self.stage.container.until(lambda note: note.is_certain)
 
     async def close(self) -> None:
         """Let go of an agent's part that nobody waits for any more."""

@@ -6,6 +6,7 @@ because a container that died meanwhile was not ended by what ran in it.
 """
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,20 +25,31 @@ LOOK_EVERY_S: Final = 1.0
 ASK_EVERY_S: Final = 10.0
 FLOOD_S: Final = 0.002
 """A pause after each hint: whoever floods us with them waits, we do not."""
+END_S: Final = 30.0
+"""How long a container that is about to end may take, and then one that was killed."""
+
+
+SAID: Final = 2000
+"""How much of a complaint is told."""
 
 
 class Container:
     """A container that exists."""
 
-    def __init__(self, engine: Engine, id: str, ctl: Path, nonce: str) -> None:
-        """Take a container, running or not."""
+    def __init__(self, engine: Engine, id: str, ctl: Path, seed: str, life: int = 0) -> None:
+        """Take a container, running or not; `life` counts how often it was started again."""
         self.engine = engine
         self.id = id
-        self.nonce = nonce
+        self.life = life
         self.engine_was_away = False
+        self._seed = seed
         self._ctl = ctl
         self._attachment: Attachment | None = None
-        self.said = ""
+
+    @property
+    def nonce(self) -> str:
+        """What the wrapper's words of this life are known by."""
+        return make_nonce(self._seed, self.life)
 
     async def start(self) -> None:
         """Start it, with patience: before it is told anything, it may be started twice."""
@@ -58,7 +70,6 @@ class Container:
     async def detach(self) -> None:
         """Let go of its streams; it goes on."""
         if self._attachment is not None:
-            self.said = self._attachment.said.decode(errors="replace").strip()
             await self._attachment.close()
             self._attachment = None
 
@@ -85,19 +96,38 @@ class Container:
                 await self._attach_again()
 
     async def ended(self) -> ContainerState:
-        """Wait until it has ended."""
-        asked_at = time.monotonic()
+        """Wait until it has ended, however long that takes: whoever waits sets a limit, or calls `end`."""
         while True:
-            is_open = await self._wait_for_hint()
-            if is_open and time.monotonic() - asked_at < LOOK_EVERY_S:
-                continue
-            # Streams can stay open although their container has ended: its end is for the engine to say.
+            try:
+                await self.engine.wait(self.id)
+            except EngineGone:
+                await asyncio.sleep(PAUSE_S)
+            except EngineRefused:
+                pass  # looking tells more
             state = await self.look()
-            asked_at = time.monotonic()
             if not state.is_alive:
                 return state
-            if not is_open:
-                await self._attach_again()
+
+    async def end(self, *, patience_s: float = 0.0) -> ContainerState:
+        """See it end: by itself, if it does so in this time, else killed."""
+        if patience_s and (state := await self._ended_within(patience_s)) is not None:
+            return state
+        await outlast(lambda: self.engine.kill(self.id), told=self._engine_is_away)
+        if (state := await self._ended_within(END_S)) is not None:
+            return state
+        raise SandboxFailed("unkillable", f"the container did not end within {END_S:.0f} s of being killed")
+
+    async def _ended_within(self, limit_s: float) -> ContainerState | None:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self.ended()
+        except TimeoutError:
+            return None
+
+    async def complaint(self) -> str:
+        """What its first process said about trouble, before an agent could say anything."""
+        said = await outlast(lambda: self.engine.said(self.id, "stderr"), told=self._engine_is_away)
+        return said.decode(errors="replace").strip()[-SAID:]
 
     async def look(self) -> ContainerState:
         """Ask the engine how it is, with patience."""
@@ -137,3 +167,8 @@ class Container:
             return True
         await asyncio.sleep(FLOOD_S)
         return True
+
+
+def make_nonce(seed: str, life: int) -> str:
+    """The nonce of one life of a container: who has the seed can tell it, no other life can."""
+    return hashlib.sha256(f"{life} {seed}".encode()).hexdigest()[:32]

@@ -9,7 +9,7 @@ import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import aiodocker
@@ -136,9 +136,9 @@ class Engine:
         path = f"events?since={since:.9f}&until={until:.9f}&filters={filters}"
         return tuple([str(event.get("Action")) async for event in self._stream_json(path)])
 
-    async def said(self, container: str) -> bytes:
-        """What a container's first process wrote to standard output, as far as the engine keeps it."""
-        path = f"containers/{container}/logs?stdout=true"
+    async def said(self, container: str, stream: Literal["stdout", "stderr"] = "stdout") -> bytes:
+        """What a container's first process wrote, as far as the engine keeps it."""
+        path = f"containers/{container}/logs?{stream}=true"
         with blamed("asking what a container said"):
             async with asyncio.timeout(CALL_S), self._query(path) as response:
                 return join_frames(await response.read())

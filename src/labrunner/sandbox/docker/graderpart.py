@@ -2,15 +2,16 @@
 
 import asyncio
 import secrets
+import time
 from dataclasses import dataclass, replace
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState
-from labrunner.sandbox.docker.blame import EngineGone, EngineRefused
+from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.notes import Note, phase_end
 from labrunner.sandbox.docker.record import write_synced
-from labrunner.sandbox.docker.stage import GRACE_S, Overrun, Stage
+from labrunner.sandbox.docker.stage import GRACE_S, NO_COMMAND, OUTSIDE, Overrun, Stage
 from labrunner.sandbox.door import Phase, PhaseEnd
 
 OOM_STATUS = 137
@@ -19,6 +20,8 @@ RINGS = 5
 STARTS = 3
 """How often a container is started for one grader."""
 PAUSE_S = 0.05
+END_S = 10.0
+"""How long a wrapper may take to leave when its grader has ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,13 +38,17 @@ class GraderPart:
         is_new, self.is_under_way = not self.is_under_way, False
         self.tries += is_new
         for _ in range(STARTS):
-            found = await self._try(grader) if is_new else await self._await(grader)
+            try:
+                found = await self._try(grader) if is_new else await self._await(grader)
+            except SetupFailed as failure:
+                raise await self._blame(failure) from failure
             if not isinstance(found, ContainerState):
-                return found
+                return await self._check(found)
             self.stage.is_alive = False
             if self._has_begun() or not is_new:
-                return self._explain_death(found)
-        raise SandboxFailed("engine_restarted", "the container died before its grader could begin")
+                return await self._explain_death(found)
+        told = await self.stage.container.complaint() or "the container died before its grader could begin"
+        raise await self._blame(SandboxFailed("engine_restarted", told))
 
     async def _try(self, grader: Phase) -> PhaseEnd | ContainerState:
         await self._make_ready(grader)
@@ -70,6 +77,8 @@ class GraderPart:
             try:
                 await container.tell(bell)
                 return None
+            except StreamsEnded:
+                pass  # looking tells whether it is the container's end
             except EngineGone:
                 container.engine_was_away = True
             except EngineRefused:  # no streams to be had: it may have ended
@@ -99,10 +108,7 @@ class GraderPart:
         """Join the wrapper's word with the engine's."""
         stage = self.stage
         stays = note.number("code") != 0 and grader.may_repeat
-        if stays:
-            state = await stage.container.look()
-        else:
-            state = await stage.container.ended()
+        state = await stage.container.look() if stays else await stage.end(patience_s=END_S)
         stage.is_alive, stage.is_handed_back = state.is_alive, True
         end = phase_end(note, "grader") or PhaseEnd(exit_status=None)
         return replace(end, oom_killed=end.oom_killed or (state.oom_killed and not self._agent_had_oom()))
@@ -110,11 +116,32 @@ class GraderPart:
     def _has_answered(self, note: Note) -> bool:
         return note.is_certain and note.phase == "graded" and note.tries == self.tries
 
-    def _explain_death(self, state: ContainerState) -> PhaseEnd:
+    async def _explain_death(self, state: ContainerState) -> PhaseEnd:
         if state.oom_killed and not self._agent_had_oom():
             return PhaseEnd(exit_status=OOM_STATUS, oom_killed=True)
         reason = "engine_restarted" if self.stage.container.engine_was_away else "killed_outside"
-        raise SandboxFailed(reason, f"the container ended with {state.exit_code} while its grader ran")
+        told = f"the container ended with {state.exit_code} while its grader ran"
+        raise await self._blame(SandboxFailed(reason, told))
+
+    async def _check(self, end: PhaseEnd) -> PhaseEnd:
+        """A grader's end, unless its command could not be started for what the agent did to the system."""
+        if end.exit_status in NO_COMMAND and not self.stage.may_be_setups:
+            told = f"the grader's command ended with {end.exit_status}"
+            failure = await self._blame(SandboxFailed("no_command", told))
+            if isinstance(failure, SystemBroken):
+                raise failure
+        return end
+
+    async def _blame(self, failure: SandboxFailed | SetupFailed) -> SandboxFailed | SetupFailed:
+        """Blame the agent where it changed the system, and nobody did anything to the container."""
+        container = self.stage.container
+        if not self.stage.has_changed_system or container.engine_was_away:
+            return failure
+        state = await container.look()
+        done = await self.stage.engine.events(container.id, state.started_at, time.time())
+        if OUTSIDE.intersection(done):
+            return failure
+        return SystemBroken("system_broken", f"{failure}; the agent had changed the system")
 
     def _agent_had_oom(self) -> bool:
         record = self.stage.record

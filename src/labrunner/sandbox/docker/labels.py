@@ -26,9 +26,12 @@ class Tag:
 
     mark: Mark | None
     nonce: str
+    """What the nonces of its lives are made of."""
     role: Role
     expires_at: int
     expiry_s: int
+    is_shared: bool = False
+    """Agent and wrapper are one user: nothing that the wrapper says is believed once an agent has begun."""
 
     def labels(self) -> dict[str, str]:
         """As the engine keeps them."""
@@ -38,6 +41,7 @@ class Tag:
             "expires_at": str(self.expires_at),
             "expiry_s": str(self.expiry_s),
             "boot": boot_id(),
+            "shared": "1" if self.is_shared else "",
         }
         if self.mark is None:
             labels["probe"] = process_mark()
@@ -86,6 +90,7 @@ def read_tag(listed: Listed, run: RunMark) -> Tag | None:
             role="grader" if labels["role"] == "grader" else "attempt",
             expires_at=int(labels["expires_at"]),
             expiry_s=int(labels["expiry_s"]),
+            is_shared=bool(labels["shared"]),
         )
     except (KeyError, ValueError):
         return None

@@ -46,6 +46,7 @@ from labrunner.sandbox.docker.stage import Stage
 from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
 from labrunner.sandbox.docker.syscalls import check_filter
 from labrunner.sandbox.docker.text import House
+from labrunner.sandbox.docker.users import Users, login
 from labrunner.sandbox.door import (
     NO_DEMANDS,
     AgentRun,
@@ -58,6 +59,7 @@ from labrunner.sandbox.door import (
     SandboxSpec,
     Survivor,
 )
+from labrunner.sandbox.limits import MIB
 from labrunner.sandbox.marks import RunMark
 from labrunner.sandbox.paths import AGENTLAB, guest_paths
 
@@ -82,6 +84,7 @@ class DockerMaker:
         self.engine = engine or Engine()
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
+        self._users = Users(self.engine)
         self._plans: dict[str, SandboxPlan] = {}
         self._expiry_s = expiry_s
         self._spread_s = spread_s
@@ -147,7 +150,8 @@ class DockerMaker:
         find = self._images.resolve if spec.mark is None else self._images.take
         facts, image = await self._engine_facts(), await find(spec.plan)
         await asyncio.to_thread(furnish, spec)
-        stage = self._stage(spec, image, facts, self._expiry_s + secrets.randbelow(self._spread_s))
+        house = make_house(spec, image, facts, is_shared=await self._is_shared(spec, image))
+        stage = self._stage(spec, image, facts, house, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
             await stage.furnish(role)
             yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
@@ -166,7 +170,8 @@ class DockerMaker:
         left = await self._find(spec, survivor)
         facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
         self._images.hold(spec.plan)
-        stage = self._stage(spec, image, facts, left.tag.expiry_s)
+        house = make_house(spec, image, facts, is_shared=left.tag.is_shared)
+        stage = self._stage(spec, image, facts, house, left.tag.expiry_s)
         take_over(stage, left)
         tries = judge(left).grader_tries
         async with self._held(spec, stage):
@@ -217,6 +222,7 @@ class DockerMaker:
         finally:
             self._images.rest()
             self._removals.rest()
+            self._users.rest()
             await self.engine.close()
 
     @asynccontextmanager
@@ -244,7 +250,13 @@ class DockerMaker:
             await stage.engine.kill(stage.container.id)
         await stage.reclaim()
 
-    def _stage(self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, expiry_s: int) -> Stage:
+    async def _is_shared(self, spec: SandboxSpec, image: ImageFacts) -> bool:
+        """Whether agent and wrapper are one user, or may be."""
+        return spec.demands.any_user or await self._users.is_root(image, spec.demands.agent_user)
+
+    def _stage(
+        self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, house: House, expiry_s: int
+    ) -> Stage:
         networked = any(network.mode == "full" for network in spec.demands.networks)
 
         async def make(role: Role) -> Container:
@@ -255,6 +267,7 @@ class DockerMaker:
                 role=role,
                 expires_at=int(time.time()) + expiry_s,
                 expiry_s=expiry_s,
+                is_shared=house.is_shared,
             )
             guest = Guest(
                 image=image, engine=facts, expiry_s=expiry_s, labels=tag.labels(), is_networked=networked
@@ -265,7 +278,7 @@ class DockerMaker:
         return Stage(
             spec=spec,
             engine=self.engine,
-            house=make_house(spec, image, facts),
+            house=house,
             image=image,
             make=make,
             expiry_s=expiry_s,
@@ -306,7 +319,7 @@ def furnish(spec: SandboxSpec) -> None:
 
 def take_over(stage: Stage, left: Left) -> None:
     """Stand where the runner before us stood."""
-    stage.container = Container(stage.engine, left.id, stage.spec.folders.ctl, left.nonce)
+    stage.container = Container(stage.engine, left.id, stage.spec.folders.ctl, left.tag.nonce, life=left.life)
     stage.container_ids.extend(left.ids)
     stage.is_begun = True
     stage.is_alive = left.state.is_alive
@@ -316,16 +329,19 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.note_places(left.state)
 
 
-def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts) -> House:
+def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts, *, is_shared: bool) -> House:
     """What all phases of an attempt have in common."""
     asked = (spec.demands.agent_user or image.user, spec.demands.grader_user or image.user)
-    agent, grader = (user.split(":")[0] not in {"", "0", "root"} for user in asked)
+    users = tuple(user for user in dict.fromkeys(asked) if login(user) not in {"0", "root"})
     ours = "0:0" if engine.is_rootless else f"{os.geteuid()}:{os.getegid()}"
     return House(
         image_env=image.env,
         workdir=spec.plan.workdir or f"{AGENTLAB}/workspace",
-        owner=ours if agent or grader or ours != "0:0" else None,
-        has_separate_user=agent,
+        owner=ours if users or ours != "0:0" else None,
+        users=users,
+        is_shared=is_shared,
+        restart=is_shared or spec.demands.restart,
+        most_left=spec.plan.memory_mb * MIB // 8,
     )
 
 

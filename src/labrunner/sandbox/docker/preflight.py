@@ -82,6 +82,10 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     if demands.fresh_grader and plan.workdir is not None and not is_of_attempt(plan.workdir):
         told = f"what an agent leaves in {plan.workdir} of its image is not there in a fresh container"
         yield Check(name="grader.where", passed=False, message=f"{told}: write same, or leave out workdir")
+    fleeting = [path for path in plan.tmpfs if plan.workdir and Path(plan.workdir).is_relative_to(path)]
+    if fleeting:
+        told = f"{plan.workdir} lies in the tmpfs {fleeting[0]}, which is empty again when the grader comes"
+        yield Check(name="workdir", passed=False, message=f"{told}: leave out one of the two")
     for path in demands.collect:
         if ".." in Path(path).parts:
             yield Check(name="collect", passed=False, message=f"{path}: write it without '..'")

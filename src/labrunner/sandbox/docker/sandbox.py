@@ -26,12 +26,9 @@ class DockerSandbox:
     @property
     def barrier(self) -> str:
         """How the barrier is held."""
-        demands = self.stage.spec.demands
-        if demands.fresh_grader or self.stage.is_renewed:
+        if self.stage.spec.demands.fresh_grader or self.stage.is_renewed:
             return "fresh_container"
-        if demands.restart:
-            return "restarted"
-        return "separate_user" if self.stage.house.has_separate_user else "shared_user"
+        return "restarted" if self.stage.house.restart else "separate_user"
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Run setup and agent, or go on with them."""

@@ -4,7 +4,6 @@ Both halves of an attempt, the agent's and the grader's, act on it through this.
 """
 
 import asyncio
-import hashlib
 import os
 import shutil
 import time
@@ -19,7 +18,7 @@ from labrunner.experiment.model import Network
 from labrunner.sandbox.disk import DiskGuard
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState, ImageFacts
-from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.blame import EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.configuration import BRIDGE, mounts
 from labrunner.sandbox.docker.container import Container
 from labrunner.sandbox.docker.engine import Engine
@@ -29,6 +28,7 @@ from labrunner.sandbox.docker.layer import Layer
 from labrunner.sandbox.docker.layerwatch import watch_layer
 from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
+from labrunner.sandbox.docker.users import login
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
 from labrunner.sandbox.limits import Share
 from labrunner.sandbox.paths import AGENTLAB
@@ -38,7 +38,9 @@ from labrunner.sandbox.usage import count
 GRACE_S: Final = 5.0
 """The watchdog inside has this much longer than its limit before we act from outside."""
 NO_COMMAND: Final = frozenset({126, 127})
-"""How the engine says that a container's first command could not be executed."""
+"""How engines and shells say that a command could not be executed."""
+OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
+"""What the engine does to a container when somebody asks it to."""
 
 
 T = TypeVar("T")
@@ -102,7 +104,7 @@ class Stage:
     def user(self, phase: Phase) -> str:
         """Who runs a phase; empty for root, which is the wrapper's own user."""
         user = phase.user or self.image.user
-        return "" if user.split(":")[0] in {"", "0", "root"} else user
+        return "" if login(user) in {"0", "root"} else user
 
     def prepare(self, phase: Phase) -> text.Start:
         """Make a phase's private folders."""
@@ -124,9 +126,15 @@ class Stage:
             # One that was taken off its network before it was started again is not on it now.
             self.is_online = (await self.container.look()).is_online
             await self.switch(network)
-        await self.container.tell(plan)
+        try:
+            await self.container.tell(plan)
+        except StreamsEnded:
+            # One that has ended already is for whoever waits for it.
+            if (await self.container.look()).is_alive:
+                raise
+        if not self.is_begun or self.is_renewed:
+            self.note_places(await self.container.look())
         self.is_begun = True
-        self.note_places(await self.container.look())
 
     def note_places(self, state: ContainerState) -> None:
         """Remember where the container writes outside its folders, as far as its host tells."""
@@ -149,11 +157,11 @@ class Stage:
     async def start_again(self, network: Network) -> None:
         """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
         record = self.record or BarrierRecord(run=AgentRun(setup=None, agent=None))
-        self.record = BarrierRecord(run=record.run, restarts=record.restarts + 1)
-        await asyncio.to_thread(write_record, self.spec.folders, self.record)
-        self.container.nonce = next_nonce(self.container.nonce)
-        plan = text.plan_text(self.house, self.container.nonce, None, None, restart=False, gate=False)
-        await self.start(plan, network)
+        if record.restarts == self.container.life:
+            self.record = record = BarrierRecord(run=record.run, restarts=record.restarts + 1)
+            await asyncio.to_thread(write_record, self.spec.folders, self.record)
+        self.container.life = record.restarts
+        await self.start(text.plan_text(self.house, self.container.nonce, None, None, gate=False), network)
 
     async def renew(self, network: Network) -> None:
         """Go on in a pristine container of the same image, over the same folders."""
@@ -162,14 +170,13 @@ class Stage:
         await self.container.detach()
         await self.furnish("grader")
         self.is_renewed = True
-        plan = text.plan_text(self.house, self.container.nonce, None, None, restart=False, gate=False)
-        await self.start(plan, network)
+        await self.start(text.plan_text(self.house, self.container.nonce, None, None, gate=False), network)
 
-    async def end(self) -> None:
-        """End every process of the container."""
-        await self.engine.kill(self.container.id)
-        await self.container.ended()
+    async def end(self, *, patience_s: float = 0.0) -> ContainerState:
+        """See every process of the container end: by itself in this time, or killed."""
+        state = await self.container.end(patience_s=patience_s)
         self.is_alive = False
+        return state
 
     async def detach(self) -> None:
         """Let go of the container's streams, if it came to be one."""
@@ -204,15 +211,20 @@ class Stage:
                 await reclaim(self.engine, self.image.id, seen, self.house.owner)
 
     async def keep_record(self, run: AgentRun) -> None:
-        """Write down what was seen at the barrier, once what the agent left is durable."""
-        self.record = BarrierRecord(run=run)
-        await asyncio.to_thread(self._settle, self.record)
+        """Write down what was seen at the barrier, once what the agent left is durable.
 
-    def _settle(self, record: BarrierRecord) -> None:
+        Where the container has ended, its next life is counted already: it begins without another note.
+        """
+        goes_on = run.agent is not None and not run.wrapper_killed and not self.is_alive
+        is_next = goes_on and not self.spec.demands.fresh_grader
+        self.record = BarrierRecord(run=run, restarts=self.container.life + is_next)
+        await asyncio.to_thread(write_record, self.spec.folders, self.record)
+
+    async def settle(self) -> None:
+        """Make durable what the agent left."""
         folders = self.spec.folders
         with SandboxFailed.during("settle", f"making durable what the agent left in {folders.root}"):
-            settle((folders.workspace, folders.out, folders.state))
-        write_record(folders, record)
+            await asyncio.to_thread(settle, (folders.workspace, folders.out, folders.state))
 
     async def within(self, limit_s: float, name: PhaseName, work: Awaitable[T]) -> T | Overrun:
         """Do the work unless time or the attempt's share of the disk runs out."""
@@ -271,6 +283,21 @@ class Stage:
         return self.spec.plan.read_only or (self.layer is not None and can_look_into(self.layer))
 
     @property
+    def has_changed_system(self) -> bool:
+        """Whether the agent changed the system, or may have where nobody wanted to know."""
+        run = self.record.run if self.record is not None else None
+        if run is None or run.agent is None or self.is_renewed:
+            return False
+        is_unknown = run.system_changes is None and self.house.is_shared and not self.spec.plan.read_only
+        return is_unknown or bool(run.system_changes)
+
+    @property
+    def may_be_setups(self) -> bool:
+        """Whether changes of the system may be those of a setup that nobody noted."""
+        has_setup = self.record is not None and self.record.run.setup is not None
+        return has_setup and not self.spec.demands.refuses_changes
+
+    @property
     def written(self) -> tuple[Path, ...]:
         """The attempt's folders that are written from inside."""
         folders = self.spec.folders
@@ -296,18 +323,6 @@ def _has_foreign(folders: tuple[Path, ...]) -> bool:
         return any(True for _ in find_foreign(folders))
     except PermissionError:
         return True
-
-
-def next_nonce(nonce: str) -> str:
-    """The nonce of a container's next start: whoever adopts it can tell, nothing inside can."""
-    return hashlib.sha256(nonce.encode()).hexdigest()[:32]
-
-
-def nonce_after(nonce: str, restarts: int) -> str:
-    """The nonce after so many starts more."""
-    for _ in range(restarts):
-        nonce = next_nonce(nonce)
-    return nonce
 
 
 def lend_input(inputs: Path, source: Path | None) -> str:

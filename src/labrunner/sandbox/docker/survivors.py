@@ -11,12 +11,12 @@ from pathlib import Path
 
 from labrunner.sandbox.docker.answers import ContainerState, Listed
 from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.container import make_nonce
 from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.labels import KEPT, PLACE, Tag, has_rebooted, read_tag
 from labrunner.sandbox.docker.notes import Note, read_note
 from labrunner.sandbox.docker.record import BarrierRecord, read_record
-from labrunner.sandbox.docker.stage import nonce_after
-from labrunner.sandbox.docker.testimony import check_note
+from labrunner.sandbox.docker.testimony import check_note, doubt
 from labrunner.sandbox.door import AttemptFolders, Survivor, SurvivorPhase
 from labrunner.sandbox.marks import Mark, RunMark
 from labrunner.sandbox.paths import AGENTLAB
@@ -33,7 +33,7 @@ class Left:
     state: ContainerState
     record: BarrierRecord | None
     note: Note
-    nonce: str
+    life: int
 
 
 async def list_own(engine: Engine, run: RunMark, *, kept: bool = False) -> list[tuple[Listed, Tag]]:
@@ -66,8 +66,10 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
         return None
     folders = AttemptFolders(root=Path(state.mounts[AGENTLAB]))
     record = read_record(folders)
-    nonce = nonce_after(tag.nonce, record.restarts if record is not None else 0)
-    note = read_note(folders.ctl, nonce)
+    life = record.restarts if record is not None else 0
+    note = read_note(folders.ctl, make_nonce(tag.nonce, life))
+    if tag.is_shared and tag.role == "attempt" and life == 0:
+        note = doubt(note, is_alive=state.is_alive)
     if record is None and state.status != "created":
         note = await check_note(engine, listed.id, note)
     return Left(
@@ -78,7 +80,7 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
         state=state,
         record=record,
         note=note,
-        nonce=nonce,
+        life=life,
     )
 
 

@@ -34,8 +34,14 @@ class House:
     workdir: str
     owner: str | None
     """Whose the files are to be when nobody inside needs them any more; None when nothing need be done."""
-    has_separate_user: bool = False
-    """Agent and wrapper are different users: the one can't touch the other."""
+    users: tuple[str, ...] = ()
+    """Who must be known before the agent begins, the agent's own user first; root need not be."""
+    is_shared: bool = True
+    """Agent and wrapper are one user: the one can do to the other what it likes."""
+    restart: bool = True
+    """The wrapper ends at the barrier, and is started again for the grader."""
+    most_left: int = 0
+    """How many bytes may be left in memory when all processes are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +56,7 @@ class Start:
     """The file that it reads as standard input."""
 
 
-def plan_text(
-    house: House, nonce: str, setup: Start | None, agent: Start | None, *, restart: bool, gate: bool
-) -> str:
+def plan_text(house: House, nonce: str, setup: Start | None, agent: Start | None, *, gate: bool) -> str:
     """Say what setup and agent are. Neither: the container is started again for a grader alone."""
     lines = [nonce, _hand_back(house)]
     if setup is not None:
@@ -61,10 +65,12 @@ def plan_text(
         lines += [
             f"agent_s={_seconds(agent.phase)}",
             f"agent_input={quote(agent.input)}",
+            f"most_left={house.most_left}",
+            _meet(house, agent.user),
             _own(house, agent.user),
             _function(house, agent),
         ]
-    lines += ["restart=1"] if restart else []
+        lines += ["restart=1"] if house.restart else []
     lines += ["gate=1"] if gate else []
     return _checked("\n".join([*lines, f"end {nonce}", ""]))
 
@@ -149,6 +155,15 @@ def _environment(house: House, start: Start) -> list[str]:
         *(f"{name}={quote(value)}" for name, value in env.items()),
         f"export {' '.join(env)}",
     ]
+
+
+def _meet(house: House, agent_user: str) -> str:
+    """Find who is asked for; an agent that must be another user than root has to be one."""
+    known = "".join(f"find_user {quote(user)}; " for user in house.users)
+    if house.is_shared:
+        return f"meet() {{ {known}:; }}"
+    problem = quote(f"user {agent_user} has root's number in this container")
+    return f'meet() {{ {known}find_user {quote(agent_user)}; [ "$uid" -ne 0 ] || lack {problem}; }}'
 
 
 def _own(house: House, user: str) -> str:

@@ -2,10 +2,15 @@
 # The first process of an attempt's container: setup, agent, barrier, grader. It needs nobody to go on.
 #
 # Told on standard input, once: a nonce, then the plan up to a line "end NONCE": how long setup and agent may
-# take, functions `setup` and `agent` that start them, `own` and `hand_back` for who owns the files.
-# Tells in files below /agentlab/ctl, renamed into place; lines on standard output are hints to look there.
-#   phase          setup, gate, agent: for information only, an agent that shares our user can forge it
-#   phase-NONCE    barrier, grader, graded: a name that only this shell knows until the agent is gone
+# take, functions `setup` and `agent` that start them, `meet` for users that must be there, `own` and
+# `hand_back` for who owns the files.
+# Tells in files below /agentlab/ctl, renamed into place; lines on standard output are hints to look there,
+# and the engine keeps them.
+#   phase          setup, gate, agent: for information only
+#   phase-NONCE    failed, barrier, grader, graded: a name that no other user finds out
+# An agent that shares our user can do to us what it likes. So then `restart` is set: we close our streams before
+# it begins, so that it can't change what the engine heard, and end at the barrier. Nothing that we say from there on
+# is believed but about the agent itself, and a new life of ours, with another nonce, sees to the grader.
 # The grader's command appears in /agentlab/grader/.command behind the barrier; its first line is "# BELL".
 # "ring BELL", its environment and "end BELL" on standard input start it: environments hold secrets, so they
 # are never written. Whatever else is found on standard input, an agent may have left: ignored.
@@ -16,7 +21,7 @@
 expiry=$1
 lab=/agentlab ctl=/agentlab/ctl logs=/agentlab/logs cgroup=/sys/fs/cgroup
 command=$lab/grader/.command score=$lab/out/benchmark_score.json prediction=$lab/out/benchmark_prediction.json
-page=phase facts='' gate='' restart='' setup_s='' agent_s=''
+page=phase facts='' gate='' restart='' most_left='' setup_s='' agent_s=''
 newline='
 '
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -35,7 +40,7 @@ say() {
 
 # End every process but this one. Its status proves nothing: the runner looks from outside.
 hush() {
-    kill -9 -1 2>/dev/null
+    kill -9 -1 2>&- # an agent may have replaced /dev/null
     wait
     trap - TERM
 }
@@ -59,6 +64,23 @@ measure() {
     [ -r $cgroup/cpuacct/cpuacct.usage ] && read -r cpu_ns <$cgroup/cpuacct/cpuacct.usage
     [ -r $cgroup/memory.peak ] && read -r peak <$cgroup/memory.peak
     [ -r $cgroup/memory/memory.max_usage_in_bytes ] && read -r peak <$cgroup/memory/memory.max_usage_in_bytes
+}
+
+# Whether something is left that outlives processes: a grader would find it, or lack the memory that it takes.
+is_littered() {
+    for path in /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?* /dev/mqueue/* /dev/mqueue/.[!.]* /dev/mqueue/..?*; do
+        if [ -e "$path" ] || [ -L "$path" ]; then return 0; fi
+    done
+    for kind in shm msg sem; do
+        [ -r /proc/sysvipc/$kind ] && { read -r _ && read -r _; } </proc/sysvipc/$kind && return 0
+    done
+    for counts in $cgroup/memory.stat $cgroup/memory/memory.stat; do
+        [ -r "$counts" ] || continue
+        while read -r key value; do
+            [ "$key" = shmem ] && [ "$value" -gt "$most_left" ] && return 0
+        done <"$counts"
+    done
+    return 1
 }
 
 # Remove what somebody may have planted. A test first: it costs nothing, a process does.
@@ -97,6 +119,12 @@ start() {
     exit 126
 }
 
+# lack WORDS: say what is missing, and leave
+lack() {
+    echo "$1" >&2
+    exit 85
+}
+
 # find_user NAME[:GROUP] | UID[:GID]: sets uid, gid, name; uid is empty when there is none
 find_user() {
     uid='' gid='' name=''
@@ -109,7 +137,7 @@ find_user() {
     done </etc/passwd
     case $wanted in *[!0-9]*) ;; *) uid=$wanted gid=${gid:-$wanted} ;; esac
     case $1 in *:*) find_group "${1#*:}" ;; esac
-    [ -n "$uid" ] || { echo "there is no user $1 in this image" >&2 && exit 85; }
+    [ -n "$uid" ] || lack "there is no user $1 in this image"
 }
 
 find_group() {
@@ -157,7 +185,7 @@ run() {
 trap : INT
 
 for tool in sleep mv rm chown; do
-    command -v "$tool" >/dev/null || { echo "this image lacks the tool: $tool" >&2 && exit 85; }
+    command -v "$tool" >/dev/null || lack "this image lacks the tool: $tool"
 done
 
 expire
@@ -177,7 +205,7 @@ if [ -n "$setup_s" ]; then
     say setup
     own
     run setup "$setup_s" /dev/null
-    if [ "$status$late" != 0 ]; then
+    if [ "$status$late$oom" != 0 ]; then
         page=phase-$nonce
         hand_back
         say failed
@@ -192,9 +220,12 @@ if [ -n "$gate" ]; then
     hush
 fi
 if [ -n "$agent_s" ]; then
+    meet
     say agent
+    [ -n "$restart" ] && exec </dev/null >/dev/null 2>&1
     own
     run agent "$agent_s" "$agent_input"
+    [ -z "$restart" ] && is_littered && restart=1 && note littered=1
 fi
 page=phase-$nonce
 hand_back
