@@ -53,6 +53,16 @@ class Daemon:
         if number == signal.SIGKILL:
             self._end_containerd()
 
+    def pause(self) -> None:
+        """Let it live, and answer nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it answer again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def _end_containerd(self) -> None:
         """The engine's own containerd outlives it for a moment, and would hold its socket."""
         pid_file = self.place / "exec" / "containerd" / "containerd.pid"

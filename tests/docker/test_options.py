@@ -232,10 +232,18 @@ async def test_a_kept_container_is_named_so_and_is_not_reaped(site: Site, docker
     assert await site.maker.reap(site.run, frozenset(), kept=True) == 1
 
 
-async def test_a_build_that_fails_tells_its_output(maker: DockerMaker, ash: str, tmp_path: Path) -> None:
+async def count_containers(maker: DockerMaker) -> int:
+    return len(await maker.engine._get("containers/json?all=true", "counting containers"))
+
+
+async def test_a_build_that_fails_tells_its_output_and_leaves_no_container(
+    maker: DockerMaker, ash: str, tmp_path: Path
+) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {ash}\nRUN echo the reason; exit 3\n")
     plan = make_sandbox(kind="docker", build=Folder(path=str(tmp_path), digest=f"sha256:{make_token()}"))
+    before = await count_containers(maker)
     message = failed(await maker.preflight(plan))["image"]
+    assert await count_containers(maker) == before
     assert f"sandbox.build: {tmp_path}:" in message
     assert "returned a non-zero code: 3" in message
     assert "\n  the reason" in message
@@ -334,7 +342,10 @@ async def test_preflight_without_an_engine_says_what_to_do(tmp_path: Path) -> No
     await maker.close()
 
 
-@pytest.mark.parametrize("address", ["banana", "http://x:99999", "tcp://127.0.0.1:0"])
+@pytest.mark.parametrize(
+    "address",
+    ["banana", "http://x:99999", "tcp://127.0.0.1:0", "npipe://x", "npipe:////./pipe/docker_engine"],
+)
 async def test_an_address_that_is_none_is_told(address: str) -> None:
     maker = DockerMaker(Engine(address))
     (check,) = await maker.preflight(make_sandbox(kind="docker", image="x"))

@@ -21,7 +21,7 @@ from labrunner.engine.cleaning import (
 from labrunner.errors import InputError
 from labrunner.records import canonical
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import DEFAULT_RUNS, find_run
+from labrunner.store.listing import DEFAULT_RUNS, address, find_run
 
 app = make_app()
 
@@ -60,10 +60,12 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         _abandon(find_run(log_dir, abandon_run), yes=yes, list_only=list_only)
         return
     sweep = Sweep(now=time.time(), older_than_s=_seconds(older_than), workspaces=workspaces)
-    found = [*find_left_containers(log_dir, sweep), *find_leftovers(log_dir, sweep)]
+    strays = find_left_containers(log_dir, sweep)
+    found = [each for each in (*strays, *find_leftovers(log_dir, sweep)) if each.count]
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(each) for each in found]).decode())
     else:
+        _tell_waiting(strays)
         _tell(found)
     if list_only or not found:
         return
@@ -81,6 +83,16 @@ def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
         return
     done = abandon(paths)
     typer.echo(f"gave up {format_count(done.results, 'finished result')} of {paths.root.name}")
+
+
+def _tell_waiting(strays: list[Leftover]) -> None:
+    for each in strays:
+        if each.waiting:
+            name, told = address(each.run), format_count(each.waiting, "container")
+            typer.echo(
+                f"{each.run.root.name}: {told} with work that can be gone on with: lab continue {name}"
+            )
+            typer.echo(f"  to give that up, and remove them: lab clean --abandon {name}")
 
 
 def _tell(found: list[Leftover]) -> None:

@@ -36,6 +36,8 @@ class Leftover:
     paths: tuple[Path, ...]
     size: int
     containers: tuple[str, ...] = ()
+    waiting: int = 0
+    """Containers beside these that `lab continue` goes on with: told, and never removed with the rest."""
 
     @property
     def count(self) -> int:
@@ -61,7 +63,9 @@ def find_left_containers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
     """Find containers that nothing can come of any more, where an engine answers."""
     old = [run for run in _ended(runs_dir) if sweep.now - _ended_at(run) >= sweep.older_than_s]
     return [
-        Leftover(what="container", run=stray.run, paths=(), size=0, containers=stray.ids)
+        Leftover(
+            what="container", run=stray.run, paths=(), size=0, containers=stray.ids, waiting=stray.waiting
+        )
         for stray in asyncio.run(find_strays(old))
     ]
 

@@ -139,7 +139,7 @@ async def sit_down(
             session = Session(plan, paths, writer, executor, await resume(plan, writer, executor))
             if begin is not None:
                 begin(session)
-            with signals_stop(session.stop):
+            with signals_stop(session.stop, address(paths)):
                 end = await session.carry_out(watch)
             # Nothing is under way any more. What an engine made while it did not answer is known only to it.
             with suppress(SandboxFailed):

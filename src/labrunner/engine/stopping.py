@@ -14,9 +14,7 @@ from labrunner.errors import ExitCode
 from labrunner.records.run import RunError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LEFT_AT_ONCE: Final = (
-    "left at once; what was finished is durable; to go on: lab continue; to remove what is left: lab clean\n"
-)
+LEFT_AT_ONCE: Final = "left at once; what was finished is durable; "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +57,10 @@ class StopRequest:
 
 
 @contextmanager
-def signals_stop(request: StopRequest) -> Iterator[None]:
+def signals_stop(request: StopRequest, name: str = "") -> Iterator[None]:
     """While inside: the first signal asks to stop, the second hurries, the third leaves at once.
 
+    `name` is the run's: what is left at once is to be gone on with, or given up, under it.
     A run that stops of its own accord is hurried by the first.
     Signals come to the main thread alone: a run in another one can't be interrupted by them.
     Whoever started us under `nohup` wants the run to outlive the terminal: an ignored SIGHUP stays ignored.
@@ -77,7 +76,8 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
         count += 1
         if count > 2:
             with suppress(OSError):
-                sys.stderr.write(f"\n{LEFT_AT_ONCE}" if sys.stderr.isatty() else LEFT_AT_ONCE)
+                sys.stderr.write("\n" if sys.stderr.isatty() else "")
+                sys.stderr.write(LEFT_AT_ONCE + _what_next(name))
             os._exit(ExitCode.INTERRUPTED)
         if request.stopped.is_set():
             request.hurry()
@@ -92,6 +92,12 @@ def signals_stop(request: StopRequest) -> Iterator[None]:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
+
+
+def _what_next(name: str) -> str:
+    if not name:
+        return "nothing was under way\n"
+    return f"to go on: lab continue {name}; to give up what was under way: lab clean --abandon {name}\n"
 
 
 def _is_refused(number: signal.Signals) -> bool:

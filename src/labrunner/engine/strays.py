@@ -23,6 +23,8 @@ class Stray:
 
     run: RunPaths
     ids: tuple[str, ...]
+    waiting: int = 0
+    """How many others wait for `lab continue`: paid work, which only giving the run up removes."""
 
 
 async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
@@ -39,7 +41,7 @@ async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
         return []
     finally:
         await engine.close()
-    return [stray for stray in found if stray.ids]
+    return [stray for stray in found if stray.ids or stray.waiting]
 
 
 async def _of_run(engine: "Engine", mark: RunMark, run: RunListing) -> Stray:
@@ -50,7 +52,8 @@ async def _of_run(engine: "Engine", mark: RunMark, run: RunListing) -> Stray:
     if run.state != "success":
         survivors = [judge(left) for left in await find_left(engine, mark)]
         alive = {id for each in survivors if each.is_adoptable(repeatable_grader=True) for id in each.ids}
-    return Stray(run=run.paths, ids=tuple(id for id in own if id not in alive))
+    ids = tuple(id for id in own if id not in alive)
+    return Stray(run=run.paths, ids=ids, waiting=len(own) - len(ids))
 
 
 async def remove_strays(ids: tuple[str, ...]) -> None:

@@ -4,8 +4,10 @@ Rules: over the engine's socket, never through its command line. Every call ends
 """
 
 import asyncio
+import logging
 import os
 import stat
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -35,8 +37,12 @@ from labrunner.sandbox.docker.credentials import find_login
 CALL_S: Final = 60.0
 SLOW_CALL_S: Final = 300.0
 """Starting and removing, on a machine that is busy with many."""
+FAREWELL_S: Final = 10.0
+"""How long somebody who wants to leave waits for an engine that does not answer."""
 UNIX: Final = "unix://"
 DEFAULT_SOCKET: Final = Path("/var/run/docker.sock")
+
+_log = logging.getLogger("labrunner.docker")
 
 Json = dict[str, Any]  # the engine's own words; taken apart in `answers`
 
@@ -49,6 +55,20 @@ class Engine:
         self._url = url or os.environ.get("DOCKER_HOST")
         self._docker: aiodocker.Docker | None = None
         self._connector: aiohttp.BaseConnector | None = None
+        self._answered_at = time.monotonic()
+        self.is_given_up = False
+        """It has been silent for so long that somebody left without it: it is asked for nothing more."""
+
+    def has_left(self, since: float) -> bool:
+        """Whether it has been silent for too long for somebody who wants to leave since then."""
+        if not self.is_given_up and time.monotonic() - max(since, self._answered_at) > FAREWELL_S:
+            self.is_given_up = True
+            _log.warning(
+                "the Docker engine has not answered for %.0f s, left without it: containers may go on; "
+                "to go on with them: lab continue; to give them up: lab clean --abandon RUN",
+                FAREWELL_S,
+            )
+        return self.is_given_up
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -57,6 +77,7 @@ class Engine:
         if self._connector is not None:
             await self._connector.close()
         self._docker = self._connector = None
+        self.is_given_up = False
 
     async def facts(self) -> EngineFacts:
         """What the engine is and can do."""
@@ -188,7 +209,10 @@ class Engine:
         """Build an image from a gzipped tar archive with a Dockerfile; yields its output, line by line."""
         with blamed(f"building image {tag}"):
             images = self._client().images
-            lines = images.build(fileobj=archive, encoding="gzip", tag=tag, labels=labels, stream=True)
+            # A step that fails, or is cut off, would leave its container, which nothing marks as ours.
+            lines = images.build(
+                fileobj=archive, encoding="gzip", tag=tag, labels=labels, forcerm=True, stream=True
+            )
             async for line in lines:
                 for text in str(line.get("stream") or "").splitlines():
                     yield text
@@ -236,9 +260,17 @@ class Engine:
     async def _ask(
         self, method: str, path: str, doing: str, *, body: Json | None = None, timeout_s: float = CALL_S
     ) -> Any:  # noqa: ANN401 - JSON
-        with blamed(doing):
-            async with asyncio.timeout(timeout_s):
-                return await self._client()._query_json(path, method, data=body)  # noqa: SLF001 - see `_query`
+        if self.is_given_up:
+            raise EngineGone("engine_gone", f"{doing}: the engine does not answer, and was given up")
+        try:
+            with blamed(doing):
+                async with asyncio.timeout(timeout_s):
+                    answer = await self._client()._query_json(path, method, data=body)  # noqa: SLF001 - see `_query`
+        except EngineRefused:
+            self._answered_at = time.monotonic()
+            raise
+        self._answered_at = time.monotonic()
+        return answer
 
     async def _stream_json(self, path: str) -> AsyncIterator[Json]:
         with blamed("asking for events"):
@@ -292,6 +324,8 @@ def _check_address(url: str) -> None:
     """Raise ValueError for what is no address: the library would notice only when it connects."""
     if URL(url).port == 0:
         raise ValueError("port 0 is no port")
+    if URL(url).scheme == "npipe":
+        raise ValueError("named pipes are for Windows; write unix:///path/of/socket or tcp://host:port")
 
 
 def _is_socket(path: Path) -> bool:

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -218,7 +218,8 @@ class DockerMaker:
     async def close(self) -> None:
         """Let go of the engine. Containers that were not released stay: their results may not be durable."""
         try:
-            await self._images.prune()
+            with suppress(SandboxFailed):  # an image that can't be removed now stays
+                await self._images.prune()
         finally:
             self._images.rest()
             self._removals.rest()
@@ -232,14 +233,15 @@ class DockerMaker:
         self._removals.hold(token, stage.container_ids)
         if spec.mark is not None:
             self._plans[token] = spec.plan
-        is_owed = spec.mark is None
+        is_owed, leaving_since = spec.mark is None, None
         try:
             yield
         except asyncio.CancelledError:
-            is_owed = True
+            is_owed, leaving_since = True, time.monotonic()
             raise
         finally:
-            await insist(self._leave(stage, token, is_owed=is_owed))
+            leave = self._leave(stage, token, is_owed=is_owed)
+            await insist(leave, is_in_vain=self.engine.has_left, leaving_since=leaving_since)
 
     async def _leave(self, stage: Stage, token: str, *, is_owed: bool) -> None:
         await stage.detach()

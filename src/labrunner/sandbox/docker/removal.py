@@ -60,6 +60,8 @@ class Removals:
                     return await self._engine.remove(container)
             except SandboxFailed as failure:
                 told = str(failure)
+            if self._engine.is_given_up:
+                break
             await asyncio.sleep(wait_s)
             wait_s *= 2
         _log.warning("container %s could not be removed: %s", container[:12], told)

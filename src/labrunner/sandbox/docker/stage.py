@@ -95,7 +95,7 @@ class Stage:
 
     async def furnish(self, role: Role) -> None:
         """Make a container, and stand on it. Cancelling does not lose one that the engine makes meanwhile."""
-        await insist(self._furnish(role))
+        await insist(self._furnish(role), is_in_vain=self.engine.has_left)
 
     async def _furnish(self, role: Role) -> None:
         self.container = await self.make(role)
