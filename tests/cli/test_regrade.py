@@ -84,3 +84,72 @@ def test_a_set_is_not_done_because_a_regrading_of_it_is(tmp_path: Path) -> None:
 
     assert (failed.code, regraded.code, done.code) == (1, 0, 0)
     assert "success: all 3 trials finished" in done.out
+
+
+HOSTILE = (
+    AGENT
+    + """
+import socket
+if os.environ["AGENTLAB_TASK_ID"] == "t1":
+    os.chdir(os.environ["AGENTLAB_WORKSPACE"])
+    os.mkfifo("pipe")
+    socket.socket(socket.AF_UNIX).bind("socket")
+    with open("sparse", "wb") as file:
+        file.truncate(5 << 30)
+    for _ in range(25):
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+    pathlib.Path("deepest").write_text("here")
+"""
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_agents_workspace_breaks_no_command_whatever_it_holds(tmp_path: Path, kind: str) -> None:
+    write_experiment(tmp_path, sandbox=kind, agent=HOSTILE)
+    ran = lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+
+    done = lab("regrade", "x", "--run-id", "y", cwd=tmp_path)
+
+    assert (ran.code, done.code) == (0, 0), done.err
+    totals = {run: lab("show", run, "--json", cwd=tmp_path).json()["summary"]["totals"] for run in ("x", "y")}
+    assert totals["x"] == totals["y"]
+    (copied,) = tmp_path.glob(".lab/runs/y/trials/t1*/1/workspace/sparse")
+    assert copied.stat().st_size == 5 << 30
+    assert copied.stat().st_blocks < 1000
+    (tmp_path / "tasks.jsonl").write_text(
+        (tmp_path / "tasks.jsonl").read_text() + '{"id": "t3", "input": "a"}\n'
+    )
+    retried = lab("retry", "x", "--run-id", "z", cwd=tmp_path)
+    assert "3 trials taken over, 1 to run" in retried.err
+    for run in ("x", "y", "z"):
+        assert lab("verify", run, cwd=tmp_path).code == 0
+    cleaned = lab("clean", "--workspaces", "--yes", cwd=tmp_path)
+    assert cleaned.code == 0, cleaned.err
+    assert not list(tmp_path.glob(".lab/runs/*/trials/*/1/workspace"))
+
+
+def test_a_workspace_that_a_power_cut_emptied_is_missing_data_and_never_a_fail(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+    (hurt,) = tmp_path.glob(".lab/runs/x/trials/t1*/1/workspace/answer.txt")
+    hurt.write_text("")
+
+    lab("regrade", "x", "--run-id", "y", cwd=tmp_path)
+
+    totals = lab("show", "y", "--json", cwd=tmp_path).json()["summary"]["totals"]
+    assert (totals["pass"], totals["fail"], totals["error"]) == (1, 1, 1)
+    shown = lab("show", "y", "t1.baseline.0", cwd=tmp_path)
+    assert "does not hold what was kept" in shown.out
+
+
+def test_graders_of_a_masked_workspace_are_told_apart(tmp_path: Path) -> None:
+    write_experiment(tmp_path, agent=AGENT + 'pathlib.Path("key").write_text(os.environ["KEY"])\n')
+    text = (tmp_path / "experiment.yaml").read_text().replace("dir: agent,", "dir: agent, secrets: [KEY],")
+    (tmp_path / "experiment.yaml").write_text(text)
+    env = {"KEY": "sk-live-0123456789"}
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path, env=env)
+
+    done = lab("regrade", "x", "--run-id", "y", cwd=tmp_path, env=env)
+
+    assert "3 workspaces graded without the secrets that were masked there" in done.err

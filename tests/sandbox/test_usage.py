@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.keeper import count_disk
-from labrunner.sandbox.usage import MAX_DEPTH, TOO_DEEP, TooMany, measure
+from labrunner.sandbox.usage import MAX_DEPTH, TooMany, count, measure
+from labrunner.trial.removal import remove_tree
 
 MIB = 1 << 20
 
@@ -44,18 +45,27 @@ def test_what_is_not_there_counts_nothing(tmp_path: Path) -> None:
     assert measure([tmp_path / "nowhere"]) == 0
 
 
-def test_a_tree_without_end_counts_as_over(tmp_path: Path) -> None:
-    start = os.open(tmp_path, os.O_RDONLY)
-    fd = start
-    for _ in range(MAX_DEPTH + 5):
+def test_a_tree_deeper_than_calls_may_go_is_counted_to_its_end(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for level in range(MAX_DEPTH + 2000):
+        if level % 500 == 0:
+            os.mkdir("beside", dir_fd=fd)
+            file = os.open("beside/file", os.O_WRONLY | os.O_CREAT, dir_fd=fd)
+            os.write(file, b"x" * MIB)
+            os.close(file)
         os.mkdir("d", dir_fd=fd)
         deeper = os.open("d", os.O_RDONLY, dir_fd=fd)
-        if fd != start:
-            os.close(fd)
+        os.close(fd)
         fd = deeper
     os.close(fd)
-    os.close(start)
-    assert measure([tmp_path]) >= TOO_DEEP
+    folders = (MAX_DEPTH + 2000 + 5) * 4096
+    try:
+        assert 5 * MIB <= measure([tmp_path]) <= 5 * MIB + folders
+        assert count([tmp_path])[1] == MAX_DEPTH + 2000 + 5 + 5
+        with pytest.raises(TooMany):
+            measure([tmp_path], MAX_DEPTH + 2000)
+    finally:
+        remove_tree(tmp_path)
 
 
 def test_a_walk_can_be_told_to_give_up(tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ def regrade(  # noqa: PLR0913 - the signature is the command line
             f"{format_count(done.not_kept, 'trial')} without a kept workspace: not graded; "
             "a run with --keep-workspace always keeps all\n"
         )
+    if done.masked:
+        sys.stderr.write(
+            f"{format_count(done.masked, 'workspace')} graded without the secrets that were masked there: "
+            "verdicts that depend on them may differ\n"
+        )
     if times > 1:
         sys.stderr.write(
             f"{format_count(len(done.unstable), 'trial')} judged differently in {times} gradings\n"

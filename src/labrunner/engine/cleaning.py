@@ -16,6 +16,7 @@ import msgspec
 from labrunner.engine.strays import find_strays, remove_all_of, remove_strays
 from labrunner.errors import LabError, RunLocked
 from labrunner.records import canonical
+from labrunner.sandbox.usage import measure
 from labrunner.store.buffer import snapshot
 from labrunner.store.durable import replace
 from labrunner.store.layout import RunPaths
@@ -173,5 +174,6 @@ def _buffer_files(paths: RunPaths) -> tuple[Path, ...]:
 
 
 def _size(paths: tuple[Path, ...]) -> int:
-    files = [path for each in paths for path in ([each] if each.is_file() else each.rglob("*"))]
-    return sum(path.lstat().st_size for path in files if not path.is_symlink())
+    """What files and folders take on the disk."""
+    files = [path.lstat() for path in paths if path.is_file() and not path.is_symlink()]
+    return sum(each.st_blocks * 512 for each in files) + measure(paths)

@@ -1,11 +1,13 @@
 """Judging work that agents of earlier runs left: a copy of it goes to the grader, and no agent runs.
 
-Rules: the source is only read; what was kept is copied before a grader sees it. An agent that ended its own
-sandbox has failed whatever a grader would say. A judgement that a crash cut short is begun anew.
+Rules: the source is only read; what was kept is copied before a grader sees it, and compared with what was
+kept: a workspace that a power cut or a person changed since is missing data, never a fail. Whatever is wrong
+with one workspace concerns its trial alone. An agent that ended its own sandbox has failed whatever a grader
+would say. A judgement that a crash cut short is begun anew.
 """
 
 import asyncio
-import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,15 +17,19 @@ from typing import Final, TypeAlias
 import msgspec
 
 from labrunner.engine.resumption import stand_at_barrier
+from labrunner.errors import AttemptFailed, SetupFailed
 from labrunner.executor.door import Executor, Leavings
 from labrunner.records.canonical import stamp
 from labrunner.records.completion import AttemptEnd, AttemptTiming, BarrierNote, Completion, Failed, PhaseFact
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.layout import RunPaths
+from labrunner.store.reading import iter_finished
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.classification import fail_ungraded
+from labrunner.trial.copying import copy_tree
 from labrunner.trial.ledger import complete
 from labrunner.trial.preparation import set_aside
+from labrunner.trial.sealing import digest_tree
 
 COPIED: Final = ("in", "workspace", "out", "state")
 
@@ -38,6 +44,42 @@ class KeptWork:
     was_wrapper_killed: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """What a run says of a workspace that it kept."""
+
+    digest: str | None
+    is_masked: bool
+
+
+class _Records:
+    """What the sources say of their workspaces; each is read once, when it is first needed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[tuple[str, int], _Recorded]] = {}
+        self._reading = threading.Lock()
+
+    def find(self, attempt: Path) -> _Recorded:
+        """What is recorded of an attempt's workspace."""
+        root = attempt.parents[2]
+        with self._reading:
+            if root not in self._known:
+                self._known[root] = _read_records(RunPaths(root))
+        unknown = _Recorded(digest=None, is_masked=False)
+        return self._known[root].get((attempt.parent.name, int(attempt.name)), unknown)
+
+
+def _read_records(paths: RunPaths) -> dict[tuple[str, int], _Recorded]:
+    return {
+        (rows.trial_id, timing.attempt): _Recorded(
+            digest=timing.workspace_digest,
+            is_masked=any(name.startswith("workspace/") for name in timing.masked),
+        )
+        for rows in iter_finished(paths)
+        for timing in rows.timing.attempts
+    }
+
+
 FindWork: TypeAlias = Callable[[str], KeptWork | Failed | None]
 """The work that a trial is to judge, by its id; why there is none; or None: its agent runs."""
 
@@ -50,6 +92,9 @@ class KeptWorkExecutor:
         self._inner = inner
         self._find = find
         self._paths = paths
+        self._records = _Records()
+        self.masked: set[str] = set()
+        """Trials whose kept workspace had secrets in it, which a grader does not see any more."""
 
     async def preflight(self) -> tuple[Check, ...]:
         """What the graders need."""
@@ -69,7 +114,11 @@ class KeptWorkExecutor:
             case Failed() as failure:
                 return _complete(assignment, failure)
             case KeptWork() as work:
-                await asyncio.to_thread(self._copy, work, assignment)
+                try:
+                    await asyncio.to_thread(self._copy, work, assignment)
+                except AttemptFailed as failure:
+                    end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+                    return _complete(assignment, end, work.agent)
                 return await self._judge(work, assignment, notes)
 
     async def _judge(self, work: KeptWork, assignment: Assignment, notes: Notes) -> Completion:
@@ -100,10 +149,23 @@ class KeptWorkExecutor:
 
     def _copy(self, work: KeptWork, assignment: Assignment) -> None:
         target = self._paths.attempt(assignment.trial_id, assignment.attempt)
-        set_aside(target)
-        for name in COPIED:
-            if (work.folder / name).is_dir():
-                shutil.copytree(work.folder / name, target / name, symlinks=True)
+        with SetupFailed.during("workspace_unreadable", f"copying what was kept in {work.folder}"):
+            set_aside(target)
+            for name in COPIED:
+                if (work.folder / name).is_dir():
+                    copy_tree(work.folder / name, target / name)
+            self._compare(work, assignment)
+
+    def _compare(self, work: KeptWork, assignment: Assignment) -> None:
+        recorded = self._records.find(work.folder)
+        if recorded.digest is not None and digest_tree(work.folder / "workspace") != recorded.digest:
+            raise SetupFailed(
+                "workspace_changed",
+                f"{work.folder}/workspace does not hold what was kept: a power cut, or somebody, has changed "
+                "it since; run the agent again with: lab retry",
+            )
+        if recorded.is_masked:
+            self.masked.add(assignment.trial_id)
 
 
 def _complete(assignment: Assignment, end: AttemptEnd, agent: PhaseFact | None = None) -> Completion:

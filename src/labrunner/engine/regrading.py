@@ -75,6 +75,8 @@ class RegradeEnd:
     end: RunEnd
     not_kept: int
     """Trials whose workspace was not kept."""
+    masked: int
+    """Trials whose workspace was kept without the secrets that it had when it was first graded."""
     unstable: tuple[str, ...]
     """Trials of the source that were not judged the same every time."""
 
@@ -108,7 +110,12 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
     inner = make_executor(experiment, options, new.root.name, new.trial_folders)
     executor = KeptWorkExecutor(inner, works.get, new)
     end = await sit_down(plan, new, executor, watch)
-    return RegradeEnd(end=end, not_kept=not_kept, unstable=_unstable(new, regrading.times))
+    return RegradeEnd(
+        end=end,
+        not_kept=not_kept,
+        masked=len(executor.masked),
+        unstable=_unstable(new, regrading.times),
+    )
 
 
 def rework(old: Experiment, regrading: Regrading) -> Experiment:

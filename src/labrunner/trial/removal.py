@@ -40,8 +40,8 @@ def remove_tree(path: Path) -> None:
         top = open_folder(path)
         try:
             restore_rights(path)
-            while names := os.listdir(top):  # noqa: PTH208 - a descriptor, not a path
-                _fell(top, names, top=top, depth=1)
+            while entries := _list(top):
+                _fell(top, entries, top=top, depth=1)
         finally:
             os.close(top)
         path.rmdir()
@@ -70,26 +70,34 @@ def _remove_if_hollow(path: Path) -> bool:
     return True
 
 
-def _fell(folder: int, names: list[str], *, top: int, depth: int) -> None:
+def _list(folder: int) -> list[tuple[str, bool]]:
+    """What an open folder holds: names, and which are folders. The listing tells, without a look at each."""
+    with os.scandir(folder) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+
+
+def _fell(folder: int, entries: list[tuple[str, bool]], *, top: int, depth: int) -> None:
     """Remove what an open folder holds, but for what is moved to the top."""
-    for name in names:
-        with suppress(FileNotFoundError):
-            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-            if not stat.S_ISDIR(mode):
-                os.unlink(name, dir_fd=folder)
-                continue
-            if mode & 0o700 != 0o700:  # listing, emptying and moving a folder each need a right of its own
-                os.chmod(name, 0o700, dir_fd=folder)
-            if depth > _DEEPEST:
-                os.rename(name, f"moved-{secrets.token_hex(8)}", src_dir_fd=folder, dst_dir_fd=top)
-            else:
+    for name, is_folder in entries:
+        try:
+            if is_folder:
                 _fell_folder(folder, name, top=top, depth=depth)
+            else:
+                os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            continue
 
 
 def _fell_folder(folder: int, name: str, *, top: int, depth: int) -> None:
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if mode & 0o700 != 0o700:  # listing, emptying and moving a folder each need a right of its own
+        os.chmod(name, 0o700, dir_fd=folder)
+    if depth > _DEEPEST:
+        os.rename(name, f"moved-{secrets.token_hex(8)}", src_dir_fd=folder, dst_dir_fd=top)
+        return
     inner = os.open(name, _FOLDER, dir_fd=folder)
     try:
-        _fell(inner, os.listdir(inner), top=top, depth=depth + 1)  # noqa: PTH208 - a descriptor, not a path
+        _fell(inner, _list(inner), top=top, depth=depth + 1)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=folder)

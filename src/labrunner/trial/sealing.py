@@ -13,7 +13,8 @@ from typing import Final
 
 from labrunner.records import canonical
 from labrunner.sandbox.settling import sync_file_system
-from labrunner.trial.tree import FILE, FOLDER, Found, TooMany, walk
+from labrunner.sandbox.usage import TooMany, count
+from labrunner.trial.tree import FILE, FOLDER, Found, walk
 
 MOST_ENTRIES: Final = 50_000
 MOST_BYTES: Final = 1024 * 1024 * 1024
@@ -27,6 +28,8 @@ _KINDS: Final = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFBLK: "b
 def digest_tree(root: Path) -> str | None:
     """Digest of what a folder holds, whatever that is; None where that is too much or can't be read."""
     try:
+        if count([root], MOST_ENTRIES)[0] > MOST_BYTES:
+            return None
         return canonical.digest(["folder_v1", sorted(_entries(root))])
     except (OSError, TooMany):
         return None

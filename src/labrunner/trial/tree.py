@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from labrunner.sandbox.usage import TooMany
 from labrunner.trial.handedin import open_folder
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class TooMany(Exception):
-    """There is more than a walk was allowed to look at."""
 
 
 @dataclass(frozen=True, slots=True)
