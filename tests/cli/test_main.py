@@ -122,3 +122,49 @@ def test_a_place_that_can_not_be_looked_at_is_told_in_words(tmp_path: Path) -> N
     name = "x" * 300
     told = lab("run", name, cwd=tmp_path)
     assert (told.code, told.err) == (3, f"lab run: {name}: file name too long\n")
+
+
+def test_help_of_a_command_by_name_is_that_commands_help(tmp_path: Path) -> None:
+    asked = lab("help", "run", cwd=tmp_path)
+    assert asked.code == 0
+    assert asked.out == lab("run", "--help", cwd=tmp_path).out
+    assert lab("help", "no-such", cwd=tmp_path).code == 2
+
+
+NASTY = "\\e[31mred\\u202Eturned"
+"""As YAML writes an escape and a character that turns text around."""
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        (f'description: "{NASTY}"\n', ("plan",)),
+        (f'nonsense: "{NASTY}"\n', ("plan",)),
+        (f'"{NASTY}": 1\n', ("run",)),
+        (f'keep: {{workspace: "{NASTY}"}}\n', ("doctor",)),
+        (f'tags: ["{NASTY}"]\nmetadata: {{note: "{NASTY}"}}\n', ("run", "--run-id", "r")),
+        ("", ("run", "--variant", "\x1b[31m\u202e")),
+        ("", ("show", "\x1b[31m\u202e")),
+    ],
+)
+def test_what_an_author_wrote_reaches_the_terminal_as_text_only(
+    tmp_path: Path, extra: str, words: tuple[str, ...]
+) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=1, extra=extra)
+    answer = lab(*words, cwd=folder)
+    shown = answer.out + answer.err
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+def test_runs_are_found_from_a_sub_folder_and_it_is_said_which(tmp_path: Path) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=1)
+    lab("run", "--run-id", "r", cwd=folder)
+    below = folder / "agent"
+    home = {"HOME": str(tmp_path)}
+    shown = lab("show", "r", cwd=below, env=home)
+    assert (shown.code, shown.err) == (0, "runs of ../.lab/runs\n")
+    listed = lab("log", "list", "--json", cwd=below, env=home).json()
+    assert [(each["run_id"], each["means"]) for each in listed] == [("r", {"baseline": 0.0})]
+    assert lab("show", "r", cwd=below, env=home | {"LAB_LOG_DIR": "here"}).code == 2
+    assert lab("retry", "r", "--dry-run", cwd=below, env=home).code == 0

@@ -153,3 +153,33 @@ def test_graders_of_a_masked_workspace_are_told_apart(tmp_path: Path) -> None:
     done = lab("regrade", "x", "--run-id", "y", cwd=tmp_path, env=env)
 
     assert "3 workspaces graded without the secrets that were masked there" in done.err
+
+
+def outcomes(folder: Path, run: str) -> dict[str, str]:
+    query = "select task_id || '/' || variant_id as t, coalesce(verdict, reason) as v from trials"
+    return {row["t"]: row["v"] for row in lab("query", run, query, "--format", "json", cwd=folder).json()}
+
+
+def test_only_what_is_asked_for_is_graded_again(tmp_path: Path) -> None:
+    write_experiment(tmp_path, extra="variants: [{id: a}, {id: b}]\n")
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+
+    lab("regrade", "x", "--run-id", "y", "--task-id", "t[12]", "--variant", "b", cwd=tmp_path)
+    assert outcomes(tmp_path, "y") == {"t1/b": "pass", "t2/b": "pass"}
+
+    lab("regrade", "x", "--run-id", "z", "--trial", "t0.a.0", "--trial", "t1.b.*", cwd=tmp_path)
+    assert outcomes(tmp_path, "z") == {
+        "t0/a": "fail",
+        "t0/b": "not_chosen",
+        "t1/a": "not_chosen",
+        "t1/b": "pass",
+    }
+
+
+@pytest.mark.parametrize("words", [("--task-id", "no*"), ("--variant", "no"), ("--trial", "no-such")])
+def test_a_choice_that_fits_nothing_is_bad_input(tmp_path: Path, words: tuple[str, str]) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+    answer = lab("regrade", "x", *words, cwd=tmp_path)
+    assert answer.code == 2
+    assert words[0] in answer.err

@@ -51,3 +51,11 @@ def test_rates_are_drawn_from_0_to_1_and_other_figures_over_what_they_span() -> 
 def test_a_label_can_not_move_the_cursor() -> None:
     chart = DotChart(dots=[Dot(label="\x1b[2Jx", value=0.5)], low=0.0, high=1.0)
     assert "\x1b" not in to_text(chart)
+
+
+def test_a_long_label_is_folded_and_never_cut() -> None:
+    label = "model=a-very-long-name,effort=high,prompt=two"
+    chart = DotChart(dots=[Dot(label=label, value=0.5)], low=0.0, high=1.0)
+    drawn = draw(chart, 80, ASCII)
+    assert "".join(line.split("  ")[0].strip() for line in drawn[:-1]) == label
+    assert "..." not in "".join(drawn)

@@ -7,7 +7,7 @@ import pytest
 from labrunner.errors import InputError
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import address, find_run, list_runs
+from labrunner.store.listing import DEFAULT_RUNS, address, find_run, list_runs, nearest_runs
 from labrunner.store.writer import open_writer
 from tests.store.sample import make_lines, make_record, make_status
 
@@ -114,3 +114,26 @@ def test_no_run_at_all_is_said_plainly(tmp_path: Path) -> None:
 def test_a_command_that_we_suggest_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "my runs; $HOME" / "night")
     assert shlex.split(f"lab show {address(paths)}") == ["lab", "show", str(paths.root)]
+
+
+def test_runs_are_found_from_a_sub_folder_and_not_beyond_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "home" / "project"
+    deep = project / "a" / "b"
+    deep.mkdir(parents=True)
+    (project / DEFAULT_RUNS).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(deep)
+    assert nearest_runs(DEFAULT_RUNS) == Path("../../.lab/runs")
+    assert nearest_runs(Path("elsewhere")) == Path("elsewhere")
+    (deep / DEFAULT_RUNS).mkdir(parents=True)
+    assert nearest_runs(DEFAULT_RUNS) == DEFAULT_RUNS
+
+    outside = tmp_path / "home" / "other"
+    outside.mkdir()
+    (tmp_path / DEFAULT_RUNS).mkdir(parents=True)
+    monkeypatch.chdir(outside)
+    assert nearest_runs(DEFAULT_RUNS) == DEFAULT_RUNS
+    monkeypatch.chdir(tmp_path / "home")
+    assert nearest_runs(DEFAULT_RUNS) == DEFAULT_RUNS

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from labrunner.cli.options import Json, LogDir, make_app
+from labrunner.cli.saying import say, say_aside
 from labrunner.display.quantities import format_count, format_size
 from labrunner.engine.cleaning import (
     Leftover,
@@ -73,16 +74,16 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         raise typer.Exit(0)
     for each in found:
         if not remove_leftover(each):
-            typer.echo(f"{each.run.root.name}: in use now, left alone", err=True)
+            say_aside(f"{each.run.root.name}: in use now, left alone")
 
 
 def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
     told = format_count(count_uncommitted(paths), "finished result")
-    typer.echo(f"{paths.root.name}: {told} not committed, which would be lost for good with its buffer")
+    say(f"{paths.root.name}: {told} not committed, which would be lost for good with its buffer")
     if list_only or (not yes and not typer.confirm("give it up?")):
         return
     done = abandon(paths)
-    typer.echo(f"gave up {format_count(done.results, 'finished result')} of {paths.root.name}")
+    say(f"gave up {format_count(done.results, 'finished result')} of {paths.root.name}")
 
 
 def _tell_waiting(strays: list[Leftover]) -> None:
@@ -97,8 +98,8 @@ def _tell_waiting(strays: list[Leftover]) -> None:
 
 def _tell(found: list[Leftover]) -> None:
     for each in found:
-        typer.echo(f"{each.run.root.name}: {each.count} x {each.what}, {format_size(each.size)}")
-    typer.echo("nothing to clean" if not found else f"in all {format_size(sum(e.size for e in found))}")
+        say(f"{each.run.root.name}: {each.count} x {each.what}, {format_size(each.size)}")
+    say("nothing to clean" if not found else f"in all {format_size(sum(e.size for e in found))}")
 
 
 def _plain(leftover: Leftover) -> object:

@@ -110,6 +110,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="[--list] [--yes]",
             does="say what old runs left behind, then remove it",
         ),
+        "completion": Command(
+            module="labrunner.cli.completion",
+            usage="bash|zsh|fish",
+            does="a script that completes commands, options and runs in your shell",
+        ),
     }
 )
 

@@ -60,6 +60,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lab regrade": (
             "lab regrade last --grader grader-v2    # the same work, another judge",
             "lab regrade last --times 3             # whose verdicts differ from time to time?",
+            "lab regrade last --trial divide.short  # only this one",
         ),
         "lab invalidate": (
             'lab invalidate last --where "task_id = \'river\'" --reason "its answer was wrong" --dry-run',
@@ -68,6 +69,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "lab clean": (
             "lab clean --list                       # only look",
             "lab clean --yes",
+        ),
+        "lab completion": (
+            'eval "$(lab completion bash)"          # in ~/.bashrc; zsh alike in ~/.zshrc',
+            "lab completion fish > ~/.config/fish/completions/lab.fish",
         ),
     }
 )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.saying import say
 from labrunner.engine.lookup import RunInFull, read_in_full
 from labrunner.errors import InputError
 from labrunner.interop.export import export as write_export
@@ -43,7 +44,8 @@ def export(
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:
-        sys.stdout.writelines(f"{path}\n" for path in made)
+        for path in made:
+            say(str(path))
 
 
 def _print(seen: RunInFull, to: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from labrunner.cli.options import make_app
+from labrunner.cli.saying import say
 from labrunner.errors import InputError
 from labrunner.sandbox.bwrap import works_here
 from labrunner.store.durable import storing
@@ -52,13 +53,11 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
-    typer.echo(f"wrote {len(files)} files to {directory}")
+    say(f"wrote {len(files)} files to {directory}")
     if not works and any(SANDBOX in text for text in files.values()):
-        typer.echo(
-            f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation"
-        )
+        say(f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation")
     where = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
-    typer.echo(f"next: {where}{NEXT[template]}")
+    say(f"next: {where}{NEXT[template]}")
 
 
 def _template(name: str) -> Traversable:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from labrunner.cli.options import LogDir, RunName, make_app
+from labrunner.cli.saying import say
 from labrunner.display.quantities import format_count
 from labrunner.engine.provenance import user_name
 from labrunner.errors import InputError
@@ -35,7 +36,7 @@ def invalidate(
     ) as found:
         chosen = [(str(trial), int(str(idx))) for trial, idx in found.rows()]
     for trial, _ in chosen:
-        typer.echo(trial)
+        say(trial)
     if not dry_run and chosen:
         now, who = stamp(datetime.now(UTC)), user_name()
         marks = [
@@ -50,6 +51,4 @@ def invalidate(
             for trial, idx in chosen
         ]
         add_invalidations(paths, marks)
-    typer.echo(
-        f"{format_count(len(chosen), 'trial')} {'would be ' if dry_run else ''}marked in {paths.root.name}"
-    )
+    say(f"{format_count(len(chosen), 'trial')} {'would be ' if dry_run else ''}marked in {paths.root.name}")

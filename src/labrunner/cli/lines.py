@@ -4,6 +4,8 @@ import logging
 import sys
 from contextlib import suppress
 
+from labrunner.display.safetext import sanitise
+
 
 class Lines(logging.Handler):
     """Writes to whatever standard error is at that moment."""
@@ -11,7 +13,7 @@ class Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
         with suppress(OSError):  # nobody looks any more: that is no reason for a run to end
-            sys.stderr.write(f"{record.getMessage()}\n")
+            sys.stderr.write(f"{sanitise(record.getMessage())}\n")
 
 
 def show() -> None:

@@ -10,11 +10,13 @@ import typer
 
 from labrunner.cli import show
 from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.saying import say
 from labrunner.display.console import make_console
 from labrunner.display.runs import show_runs
 from labrunner.engine.recovering import recover_run, recoverable
 from labrunner.errors import InputError
 from labrunner.records import canonical
+from labrunner.store.glancing import glance_at
 from labrunner.store.listing import DEFAULT_RUNS, RunListing, address, count_again, find_run, list_runs
 
 app = make_app()
@@ -53,7 +55,7 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(run) for run in runs]).decode())
     else:
-        make_console().print(show_runs(runs, where=str(log_dir), sought=status))
+        _show(runs, where=str(log_dir), sought=status)
 
 
 @app.command("show", context_settings=VARIABLES, help="Show a run's summary (= `lab show`).")
@@ -79,7 +81,7 @@ def recover(
         if as_json:
             sys.stdout.write(canonical.encode_line([_plain(each) for each in runs]).decode())
         else:
-            make_console().print(show_runs(runs, where=str(log_dir), sought="crashed"))
+            _show(runs, where=str(log_dir), sought="crashed")
         return
     if run is None:
         raise InputError("RUN", "which one? `lab log recover --list` lists crashed runs")
@@ -94,15 +96,20 @@ def recover(
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    typer.echo(f"Recovered {done.recovered} samples to {done.paths.root}")
+    say(f"Recovered {done.recovered} samples to {done.paths.root}")
     if done.damaged:
-        typer.echo(
+        say(
             f"{done.damaged} samples that had been committed are damaged and left out; "
             f"see: lab verify {address(paths)}"
         )
     if done.owed:
         place = shlex.quote(str(done.paths.root))
-        typer.echo(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {place}")
+        say(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {place}")
+
+
+def _show(runs: list[RunListing], *, where: str, sought: str | None) -> None:
+    outcomes = {run.paths: glance_at(run.paths) for run in runs}
+    make_console().print(show_runs(runs, where=where, sought=sought, outcomes=outcomes))
 
 
 def _states(run: RunListing) -> tuple[str, ...]:
@@ -112,6 +119,7 @@ def _states(run: RunListing) -> tuple[str, ...]:
 
 
 def _plain(run: RunListing) -> object:
+    outcome = glance_at(run.paths)
     return {
         "run": str(run.paths.root),
         "run_id": run.run_id,
@@ -120,5 +128,7 @@ def _plain(run: RunListing) -> object:
         "created_at": run.created_at,
         "planned": run.planned,
         "counts": run.counts,
+        "means": dict(outcome.means),
+        "cost_usd": outcome.cost_usd,
         "problem": run.problem,
     }

@@ -37,6 +37,8 @@ def main() -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
+    if argv[:1] == ["help"] and argv[1:]:
+        argv = [*argv[1:], "--help"]
     if not argv or argv[0] in {"-h", "--help", "help"}:
         return _guarded("lab", lambda: _tell(commands.help_page()))
     if argv[0] == "--version":
@@ -74,7 +76,9 @@ def _guarded(name: str, act: Callable[[], int]) -> int:
         code = act()
         sys.stdout.flush()
     except LabError as error:
-        sys.stderr.write(f"{name}: {error.describe()}\n")
+        from labrunner.cli.saying import say_aside
+
+        say_aside(f"{name}: {error.describe()}")
         return int(error.exit_code)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)

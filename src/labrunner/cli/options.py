@@ -7,12 +7,31 @@ from typing import Annotated
 
 import typer
 
+from labrunner.cli.saying import say_aside
 from labrunner.errors import InputError
+from labrunner.store.listing import nearest_runs
 
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
 ]
-LogDir = Annotated[Path, typer.Option("--log-dir", help="where runs are kept")]
+
+
+def find_runs(log_dir: Path) -> Path:
+    """The folder whose runs a command reads; said when it is not the one of this folder."""
+    found = nearest_runs(log_dir)
+    if found != log_dir:
+        say_aside(f"runs of {found}")
+    return found
+
+
+LogDir = Annotated[
+    Path,
+    typer.Option(
+        "--log-dir", callback=find_runs, help="where runs are kept; without .lab here, the nearest above"
+    ),
+]
+NewLogDir = Annotated[Path, typer.Option("--log-dir", help="where runs are kept")]
+"""For commands that make runs from experiments: they lie beside those."""
 Json = Annotated[bool, typer.Option("--json", envvar="LAB_JSON", help="print JSON instead of text")]
 
 

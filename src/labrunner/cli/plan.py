@@ -3,6 +3,7 @@
 import sys
 
 from labrunner.analysis.power import PowerGrid, estimate_pilots, make_grid
+from labrunner.cli.options import find_runs
 from labrunner.cli.retry import describe_plan, plain_plan, plan_reusing
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.console import make_console
@@ -43,7 +44,7 @@ def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...]
     """What this plan would show, going by a pilot run; None when nobody named one."""
     if call.power is None:
         return None
-    pilots = estimate_pilots(read_results(find_run(call.log_dir, call.power)).arms())
+    pilots = estimate_pilots(read_results(find_run(find_runs(call.log_dir), call.power)).arms())
     tasks, replications = len(experiment.tasks), experiment.replications
     return tuple(make_grid(pilot, tasks=tasks, replications=replications) for pilot in pilots)
 

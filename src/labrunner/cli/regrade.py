@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, default_grace_s, make_app, secrets_from
+from labrunner.cli.saying import say_aside
 from labrunner.cli.sitting import tell_checks, tell_end, watch
 from labrunner.display.quantities import format_count
+from labrunner.engine.regradechoice import Choice
 from labrunner.engine.regrading import Regrading, regrade_run
 from labrunner.engine.run import RunOptions
 from labrunner.store.listing import DEFAULT_RUNS, find_run
@@ -23,6 +25,14 @@ _Times = Annotated[
     int, typer.Option("--times", min=1, help="grade each that often, and say whose verdicts differ")
 ]
 _RunId = Annotated[str | None, typer.Option("--run-id", help="the new run's id, instead of a made one")]
+_TaskIds = Annotated[
+    list[str] | None, typer.Option("--task-id", "--sample-id", help="only these tasks (glob; repeatable)")
+]
+_Variants = Annotated[list[str] | None, typer.Option("--variant", help="only this variant (repeatable)")]
+_Trials = Annotated[
+    list[str] | None,
+    typer.Option("--trial", help="only this trial: its id, part of it, or a glob (repeatable)"),
+]
 _EnvFile = Annotated[
     Path | None, typer.Option("--env-file", help="a file of K=V lines with values of secrets")
 ]
@@ -33,6 +43,9 @@ def regrade(  # noqa: PLR0913 - the signature is the command line
     run: RunName,
     grader: _Grader = None,
     times: _Times = 1,
+    task_id: _TaskIds = None,
+    variant: _Variants = None,
+    trial: _Trials = None,
     log_dir: LogDir = DEFAULT_RUNS,
     run_id: _RunId = None,
     env_file: _EnvFile = None,
@@ -46,7 +59,8 @@ def regrade(  # noqa: PLR0913 - the signature is the command line
         grace_s=default_grace_s(),
         on_checks=tell_checks,
     )
-    regrading = Regrading(grader_dir=grader, times=times)
+    choice = Choice(task_ids=tuple(task_id or ()), variants=tuple(variant or ()), trials=tuple(trial or ()))
+    regrading = Regrading(grader_dir=grader, times=times, choice=choice)
     done = asyncio.run(regrade_run(find_run(log_dir, run), regrading, options, watch))
     tell_end(done.end, as_json=as_json)
     if done.not_kept:
@@ -63,6 +77,6 @@ def regrade(  # noqa: PLR0913 - the signature is the command line
         sys.stderr.write(
             f"{format_count(len(done.unstable), 'trial')} judged differently in {times} gradings\n"
         )
-        for trial in done.unstable:
-            sys.stderr.write(f"  {trial}\n")
+        for name in done.unstable:
+            say_aside(f"  {name}")
     raise typer.Exit(int(done.end.exit_code))

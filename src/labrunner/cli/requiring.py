@@ -1,11 +1,11 @@
 """What a command may require of results: options that end it with exit code 4 when they are not met."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from labrunner.analysis.requirements import Requirements, parse_requirements
+from labrunner.cli.saying import say_aside
 from labrunner.errors import ExitCode
 
 Require = Annotated[
@@ -33,5 +33,5 @@ def read_requirements(texts: list[str] | None, *, is_stable: bool, coverage: flo
 def tell_unmet(unmet: tuple[str, ...]) -> int:
     """Say what is not met, on standard error; the exit code that follows."""
     for sentence in unmet:
-        sys.stderr.write(f"not met: {sentence}\n")
+        say_aside(f"not met: {sentence}")
     return int(ExitCode.NOT_MET if unmet else ExitCode.SUCCESS)

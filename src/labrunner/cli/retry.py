@@ -1,12 +1,12 @@
 """`lab retry`: a new run that takes over what was good and runs the rest."""
 
 import asyncio
-import sys
 from dataclasses import replace
 from functools import partial
 
 import msgspec
 
+from labrunner.cli.saying import say_aside
 from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.display.quantities import format_count
@@ -64,7 +64,8 @@ def plan_reusing(experiment: Experiment, call: Call) -> Retry:
 
 def tell_plan(planned: Retry) -> None:
     """Say what is taken over and what is run again, and why, before anything is spent."""
-    sys.stderr.write("\n".join(describe_plan(planned)) + "\n")
+    for line in describe_plan(planned):
+        say_aside(line)
 
 
 def describe_plan(planned: Retry) -> list[str]:

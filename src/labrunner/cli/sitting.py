@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from labrunner.cli.commands import DECISION
+from labrunner.cli.saying import say_aside
 from labrunner.display.checks import show_warnings
 from labrunner.display.console import make_console
 from labrunner.display.progress import Pace, Progress, Screen, follow
@@ -74,15 +75,16 @@ def tell_opening(found: OpeningReport) -> None:
         lines.append(f"results in the buffer that can't be used, owed again: slots {dropped}")
     if found.lost_buffer is not None:
         lines.append(found.lost_buffer)
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    for line in lines:
+        say_aside(line)
 
 
 async def watch(live: Live) -> None:
     """Show progress on standard error, so that standard output stays clean."""
     with screen_may_go():
-        sys.stderr.write(
+        say_aside(
             f"run {live.plan.run_id}: {format_count(live.tallies.planned, 'trial')}, "
-            f"{live.plan.concurrency} at once\n"
+            f"{live.plan.concurrency} at once"
         )
         tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from labrunner.cli.options import LogDir, RunName, make_app
+from labrunner.cli.saying import say
 from labrunner.engine.halting import stop_run
 from labrunner.store.listing import DEFAULT_RUNS, find_run
 
@@ -18,6 +19,6 @@ def stop(run: RunName, log_dir: LogDir = DEFAULT_RUNS, now: _Now = False) -> Non
     paths = find_run(log_dir, run)
     note = stop_run(paths, hurry=now)
     if note is None:
-        typer.echo(f"{paths.root.name}: not running")
+        say(f"{paths.root.name}: not running")
     else:
-        typer.echo(f"{paths.root.name}: asked process {note.pid} to stop; to go on later: lab continue")
+        say(f"{paths.root.name}: asked process {note.pid} to stop; to go on later: lab continue")

@@ -13,7 +13,16 @@ import msgspec
 import typer
 
 from labrunner.analysis.requirements import Requirements, parse_requirements
-from labrunner.cli.options import Json, LogDir, default_grace_s, make_app, pairs, parse_count, secrets_from
+from labrunner.cli.options import (
+    Json,
+    NewLogDir,
+    default_grace_s,
+    find_runs,
+    make_app,
+    pairs,
+    parse_count,
+    secrets_from,
+)
 from labrunner.engine.run import RunOptions
 from labrunner.errors import InputError
 from labrunner.experiment.document import parse_value
@@ -214,7 +223,7 @@ def make_target_app(
         continue_on_fail: _ContinueOnFail = None,
         retry_on_error: _RetryOnError = None,
         run_id: _RunId = None,
-        log_dir: LogDir = DEFAULT_RUNS,
+        log_dir: NewLogDir = DEFAULT_RUNS,
         grace: _Grace = None,
         keep_workspace: _KeepWorkspace = None,
         keep_sandbox: _KeepFailed = None,
@@ -305,7 +314,7 @@ def make_target_app(
             targets=tuple(targets or _find_default(takes_runs=takes_runs, may_lack=may_lack)),
             overrides=overrides,
             models=models,
-            log_dir=log_dir,
+            log_dir=find_runs(log_dir) if takes_runs else log_dir,
             run_id=run_id,
             grace_s=default_grace_s() if grace is None else grace,
             env_file=env_file,

@@ -5,6 +5,7 @@ import sys
 import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.saying import say
 from labrunner.display.quantities import format_count
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
@@ -39,13 +40,13 @@ def command(run: RunName, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False)
 
 def _print(report: VerifyReport) -> None:
     for problem in report.problems:
-        typer.echo(f"wrong: {problem}")
+        say(f"wrong: {problem}")
     for note in report.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     word = "sound" if report.is_sound else f"NOT sound: {format_count(len(report.problems), 'problem')}"
     state = f" ({report.state})" if report.state else ""
     done = "complete" if report.is_complete else f"unfinished{state}"
     waiting = f", {report.buffered} in the buffer" if report.buffered else ""
-    typer.echo(f"{report.run_id}: {word}, {done}: {report.committed} of {report.planned} committed{waiting}")
+    say(f"{report.run_id}: {word}, {done}: {report.committed} of {report.planned} committed{waiting}")
     if report.chain:
-        typer.echo(f"digest {report.chain}")
+        say(f"digest {report.chain}")

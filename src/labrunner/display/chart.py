@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from labrunner.display.folding import fold
 from labrunner.display.safetext import sanitise_line
 
 WIDEST: Final = 100
@@ -76,15 +78,16 @@ def fit_scale(dots: Sequence[Dot], *, within: tuple[float, float] | None = None)
 
 def draw(chart: DotChart, width: int, pens: Pens) -> list[str]:
     """The chart's lines: one a dot, and the axis."""
-    labels = [_clip(sanitise_line(dot.label), LONGEST_LABEL) for dot in chart.dots]
-    margin = max(map(len, labels), default=0)
+    labels = [list(fold(sanitise_line(dot.label), LONGEST_LABEL)) for dot in chart.dots]
+    margin = max((cell_len(line) for lines in labels for line in lines), default=0)
     room = width - margin - 2
     if room < NARROWEST_PLOT:
         return []
-    rows = [
-        f"{label:<{margin}}  {_draw_dot(chart, dot, room, pens)}".rstrip()
-        for label, dot in zip(labels, chart.dots, strict=True)
-    ]
+    rows = []
+    for (*above, last), dot in zip(labels, chart.dots, strict=True):
+        # A long label is never cut: what differs between two of them may stand at the end.
+        rows += above
+        rows.append(f"{set_cell_size(last, margin)}  {_draw_dot(chart, dot, room, pens)}".rstrip())
     return [*rows, f"{'':<{margin}}  {_draw_axis(chart, room)}".rstrip()]
 
 
@@ -114,7 +117,3 @@ def _draw_axis(chart: DotChart, width: int) -> str:
 def _place(chart: DotChart, value: float, width: int) -> int:
     share = (value - chart.low) / (chart.high - chart.low)
     return round(min(1.0, max(0.0, share)) * (width - 1))
-
-
-def _clip(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."

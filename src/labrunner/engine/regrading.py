@@ -8,7 +8,7 @@ With `times` above one each trial is graded that often, as replications, to see 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from labrunner.engine.history import digest_earlier, encode_earlier, gather_hist
 from labrunner.engine.keptwork import KeptWork, KeptWorkExecutor
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.regradable import find_work, is_kept, was_spoilt
+from labrunner.engine.regradechoice import NOT_CHOSEN, Choice, choose
 from labrunner.engine.retrying import lineage
 from labrunner.engine.reuse import ReusePlan, SlotFinder, open_sources, plan_reuse
 from labrunner.engine.run import (
@@ -66,6 +67,7 @@ class Regrading:
     grader_dir: Path | None = None
     """Another grader's folder; None for the run's own."""
     times: int = 1
+    choice: Choice = field(default_factory=Choice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
     """Grade a run's kept workspaces again, into a new run."""
     if read_state(paths) == "started":
         raise RunLocked(f"{paths.root.name} is running; wait for its end, or stop it")
-    old = read_experiment(paths)
+    old = choose(read_experiment(paths), regrading.choice)
     program = old.variants[0].program
     if program is not None and program.in_process:
         raise InputError(
@@ -98,9 +100,9 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
-    works = _find_kept(paths, experiment, regrading.times)
+    works = _find_kept(paths, experiment, regrading)
     not_kept = sum(work is NOT_KEPT for work in works.values())
-    if not_kept == len(works):
+    if not_kept == sum(work is not NOT_CHOSEN for work in works.values()):
         raise InputError(
             str(paths.root),
             "no workspace was kept, so there is nothing to grade; run it with keep: {workspace: always}",
@@ -199,16 +201,17 @@ def _unstable(paths: RunPaths, times: int) -> tuple[str, ...]:
     return tuple(sorted(trial for trial, seen in verdicts.items() if len(seen) > 1))
 
 
-def _find_kept(paths: RunPaths, experiment: Experiment, times: int) -> dict[str, KeptWork | Failed]:
+def _find_kept(paths: RunPaths, experiment: Experiment, regrading: Regrading) -> dict[str, KeptWork | Failed]:
     """What each trial of the regrading judges, by its id, or why it can't."""
     works = {row.ids.trial_id: _look_at(paths, row) for row in iter_trials(paths)}
     found: dict[str, KeptWork | Failed] = {}
     for task in experiment.tasks:
         for variant in experiment.variants:
             for repl_idx in range(experiment.replications):
-                original = make_trial_id(variant.id, task.id, repl_idx // times)
+                original = make_trial_id(variant.id, task.id, repl_idx // regrading.times)
                 trial_id = make_trial_id(variant.id, task.id, repl_idx)
-                found[trial_id] = works.get(original, NOT_KEPT)
+                is_chosen = regrading.choice.takes(original)
+                found[trial_id] = works.get(original, NOT_KEPT) if is_chosen else NOT_CHOSEN
     return found
 
 

@@ -30,6 +30,22 @@ def default_runs() -> Path:
     return Path(os.environ.get("LAB_LOG_DIR") or DEFAULT_RUNS)
 
 
+def nearest_runs(asked: Path) -> Path:
+    """Where runs are looked for: where somebody said, else here, else in the nearest folder above.
+
+    As git does it, and not beyond the home folder. Where there is none, it is here.
+    """
+    if asked != DEFAULT_RUNS or asked.is_dir():
+        return asked
+    here, home = Path.cwd(), Path.home()
+    for folder in here.parents if here != home else ():
+        if (folder / DEFAULT_RUNS).is_dir():
+            return Path(os.path.relpath(folder / DEFAULT_RUNS, here))
+        if folder == home:
+            break
+    return asked
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunListing:
     """A run at a glance."""
