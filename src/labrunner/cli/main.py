@@ -1,20 +1,17 @@
 """The entry point: finds the command, loads only that, and turns errors into exit codes.
 
-Rule: this is the one place where a `LabError` becomes a message and an exit code.
+Rules: this is the one place where a `LabError` becomes a message and an exit code. What takes time to load is
+loaded below `main`, where a signal is awaited already.
 """
 
-import difflib
 import errno
 import gc
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 
-from labrunner import __version__
-from labrunner.cli import commands
+from labrunner.cli import signals
 
 _OPTIONAL_VALUES = {
     "--retry-on-error": "--retry-on-error=1",
@@ -31,12 +28,23 @@ _OF_THE_PLACE = frozenset(
 
 def main() -> None:
     """Run `lab`."""
-    _open_closed_streams()
-    sys.exit(run(sys.argv[1:]))
+    signals.leave_at_once()
+    code = signals.INTERRUPTED
+    try:
+        _open_closed_streams()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        pass  # between two steps of ours: nothing is under way
+    finally:
+        signals.leave_at_once(code)
+    sys.exit(code)
 
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
+    from labrunner import __version__
+    from labrunner.cli import commands
+
     if argv[:1] == ["help"] and argv[1:]:
         argv = [*argv[1:], "--help"]
     if not argv or argv[0] in {"-h", "--help", "help"}:
@@ -55,6 +63,10 @@ def with_values(argv: list[str]) -> list[str]:
 
 
 def _unknown(name: str) -> int:
+    import difflib
+
+    from labrunner.cli import commands
+
     known = [*commands.COMMANDS, *(alias for c in commands.COMMANDS.values() for alias in c.aliases)]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean `lab {near[0]}`?" if near else f"commands: {', '.join(commands.COMMANDS)}"
@@ -70,7 +82,6 @@ def _tell(text: str) -> int:
 def _guarded(name: str, act: Callable[[], int]) -> int:
     from labrunner.errors import ExitCode, LabError
 
-    _hear_signals()
     code = int(ExitCode.SUCCESS)
     try:
         code = act()
@@ -128,23 +139,6 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _hear_signals() -> None:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does; what was told to ignore them goes on doing so."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    if callable(on_interrupt):
-        # An event loop puts its own here: it ends its task in order.
-        on_interrupt(number, frame)
-    else:
-        # Shells start background jobs deaf to Ctrl-C alone.
-        raise KeyboardInterrupt
-
-
 def _load(module: str) -> Callable[..., object]:
     """Import a command without looking for garbage: there is none yet, and looking costs a sixth of it."""
     gc.disable()
@@ -158,6 +152,7 @@ def _load(module: str) -> Callable[..., object]:
 
 def _call(module: str, name: str, argv: list[str]) -> int:
     app = _load(module)
+    signals.raise_interrupts()
     if "logging" in sys.modules:  # else nothing of this command reports anything
         from labrunner.cli import lines
 

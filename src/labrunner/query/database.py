@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import DamagedRun, InputError
+from labrunner.query.patience import wait_for
 from labrunner.query.reach import find_columns
 from labrunner.query.snapshot import Sources, take_snapshot
 from labrunner.query.views import EARLIER, IDS, REROLL, VIEWS, make_table, quote
@@ -63,14 +64,14 @@ class Answer:
 
     def rows(self) -> Iterator[tuple[object, ...]]:
         """The rows, a few thousand in memory at a time."""
-        found = self._connection.execute(self._sql)
-        while batch := found.fetchmany(BATCH):
+        found = wait_for(self._connection, lambda: self._connection.execute(self._sql))
+        while batch := wait_for(self._connection, lambda: found.fetchmany(BATCH)):
             yield from batch
 
     def write_parquet(self, target: Path) -> None:
         """Write the answer as a Parquet file."""
         made = self._folder / "answer.parquet"
-        self.relation.write_parquet(str(made))
+        wait_for(self._connection, lambda: self.relation.write_parquet(str(made)))
         shutil.move(made, target)
 
 
@@ -120,7 +121,8 @@ def _prepare(
     answers.mkdir(parents=True)
     # Rows keep the order of their files when it is they that look for tasks and marks, not the other way.
     connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-    _load(connection, runs, Wanted(tables=_find_names(sql), columns=reached), folder)
+    wanted = Wanted(tables=_find_names(sql), columns=reached)
+    wait_for(connection, lambda: _load(connection, runs, wanted, folder))
     connection.execute("RESET disabled_optimizers")
     _close_door(connection, answers)
     with _blaming_sql():
