@@ -52,6 +52,16 @@ class Page:
             self._note(await self._receive())
         return self
 
+    async def resize(self, width: int, height: int) -> None:
+        """Make the window another size."""
+        await self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+
     async def run(self, script: str) -> Any:
         """Carry out a script as if the page's reader had typed it; its value."""
         told = await self._call(

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from labrunner.engine.lookup import RunInFull, read_in_full
 from labrunner.experiment.schedule import Slot
 from labrunner.interop.export import export
 from tests.browser import Page, page_of
+from tests.builders import make_experiment, make_task, make_variant
 from tests.interop.exported import HOSTILE, TASKS, make_picture
 from tests.made_runs import Told, make_grid, write_run
 
@@ -75,6 +77,33 @@ async def test_a_page_of_ten_thousand_trials_shows_the_first_and_sorts_all(tmp_p
     assert tokens == [str(number) for number in range(10_001, 10_201)]
     assert not is_wide
     assert page.troubles == []
+
+
+CLIPPED = """[...document.querySelectorAll(".wide")].filter((box) => box.scrollWidth > box.clientWidth)
+    .map((box) => box.textContent.slice(0, 60) + " " + box.scrollWidth + " > " + box.clientWidth)"""
+LONG = "a-task-of-a-benchmark__with-a-very-long-name-12345"
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+async def test_no_table_is_clipped_on_a_screen_or_a_phone(tmp_path: Path, width: int) -> None:
+    tasks = tuple(make_task(f"{LONG}-{number}") for number in range(4))
+    variants = tuple(make_variant(f"model=some-large-model,effort={name}") for name in ("low", "high"))
+    experiment = make_experiment(tasks=tasks, variants=variants, replications=2)
+
+    def script(slot: Slot) -> Told:
+        return Told(value=float(slot.task_idx % 2), usage={"tokens": 1000, "cost_usd": 0.25})
+
+    seen = read_in_full(write_run(tmp_path / "runs", experiment, script))
+    async with exported_page(seen, tmp_path) as page:
+        await page.resize(width, 1000)
+        clipped = await page.run(CLIPPED)
+        is_wide = await page.run("document.documentElement.scrollWidth > innerWidth")
+        shown = await page.run("document.body.innerText")
+    assert clipped == []
+    assert not is_wide
+    assert f"{LONG}-3" in shown
+    for word in ("begun", "command", "made by", "labrunner 0.1.0"):
+        assert word in shown
 
 
 async def test_the_other_packages_viewer_shows_logs_samples_scores_and_errors(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from labrunner.cli.commands import DECISION
 from labrunner.cli.options import Json, LogDir, RunName, make_app, secrets_from
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
+from labrunner.cli.saying import say_aside
 from labrunner.display.console import make_console
 from labrunner.display.crash import show_crash
 from labrunner.display.liveview import show_under_way, show_unfinished
@@ -171,7 +172,7 @@ def plain_under_way(each: UnderWay | Unfinished) -> dict[str, object]:
 def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, as_json: bool) -> None:
     meant = find_meant(paths, trial)
     if meant.note is not None:
-        sys.stderr.write(f"note: {meant.note}\n")
+        say_aside(f"note: {meant.note}")
     found = find_any(paths, meant.text)
     if isinstance(found, SlotRows):
         _show_trial(paths, found, as_json=as_json)

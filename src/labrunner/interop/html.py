@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import resources
@@ -79,6 +80,19 @@ def _intro(seen: RunInFull) -> Iterator[str]:
     )
     digest = f"Digest <code>{escape(seen.status.chain)}</code>. " if seen.status.chain else ""
     yield f"{digest}Experiment <code>{escape(seen.record.digests.experiment)}</code>.</p>\n"
+    told = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _origin(seen))
+    yield f"<dl class='origin'>{told}</dl>\n"
+
+
+def _origin(seen: RunInFull) -> Iterator[tuple[str, str]]:
+    """When, with what and from which state of the experiment's folder, escaped."""
+    came, ended_at = seen.record.provenance, seen.status.ended_at
+    yield "begun", escape(seen.record.created_at) + (f", ended {escape(ended_at)}" if ended_at else "")
+    yield "command", f"<code>{escape(shlex.join(['lab', *came.argv[1:]]))}</code>"
+    if came.git is not None:
+        changed = ", with changes that are not committed" if came.git.dirty else ""
+        yield "git", f"<code>{escape(came.git.commit)}</code>{changed}"
+    yield "made by", escape(f"labrunner {came.labrunner}, Python {came.python}, {came.platform}")
 
 
 def _summary(report: Report) -> Iterator[str]:
@@ -242,12 +256,13 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f"<th{NUMBER if is_number else ''}>{escape(name)}</th>"
         for name, is_number in zip_longest(columns, kinds)
     )
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row, columns))}</tr>" for row in rows)
     return f"<div class='wide'><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>\n"
 
 
-def _cell(text: str) -> str:
-    return f"<td{NUMBER if _FIGURE.fullmatch(text) else ''}>{escape(text)}</td>"
+def _cell(text: str, head: str) -> str:
+    """A cell that knows its column's name: where a table is too wide, its rows become lists."""
+    return f"<td data-head='{escape(head)}'{NUMBER if _FIGURE.fullmatch(text) else ''}>{escape(text)}</td>"
 
 
 def _asset(name: str) -> str:

@@ -21,8 +21,10 @@
     td.textContent = value === null ? "" : typeof value === "number" && !Number.isInteger(value)
       ? value.toPrecision(4) : String(value);
     if (typeof value === "number") td.className = "number";
+    td.dataset.head = data.columns[column];
     if (data.columns[column] === "ending") td.className = value;
-    if (data.columns[column] === "message" || data.columns[column] === "reason") td.className = "prose";
+    if (["message", "reason"].includes(data.columns[column])) td.className = "prose";
+    if (["variant", "task", "flags", "trial"].includes(data.columns[column])) td.className = "name";
     return td;
   };
   const draw = () => {
