@@ -55,6 +55,26 @@ async def test_whatever_is_planted_at_the_verdicts_path_is_cleared(tmp_path: Pat
     assert outside.read_text() == "untouched"
 
 
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (PhaseEnd(exit_status=None, timed_out=True), ("124", "timed_out")),
+        (PhaseEnd(exit_status=137, timed_out=True), ("124", "timed_out")),
+        (PhaseEnd(exit_status=None, over_disk=True), ("137", "exited")),
+        (PhaseEnd(exit_status=3), ("3", "exited")),
+    ],
+)
+async def test_a_grader_is_told_a_number_however_its_agent_ended(
+    tmp_path: Path, end: PhaseEnd, told: tuple[str, str]
+) -> None:
+    run = Attempt(make_experiment(), tmp_path, {"agent": lambda phase, folders: end, "grader": PASS})
+
+    await run.carry_out()
+
+    env = run.phases[-1].env
+    assert (env["AGENTLAB_AGENT_EXIT_STATUS"], env["AGENTLAB_AGENT_OUTCOME"]) == told
+
+
 async def test_nothing_of_the_grader_is_there_before_the_barrier(tmp_path: Path) -> None:
     grader_dir = tmp_path / "hidden"
     grader_dir.mkdir()

@@ -63,6 +63,8 @@ AGENTS: dict[str, tuple[Step, str | None]] = {
 
 GRADED: dict[str, tuple[Step, str, tuple[str, ...]]] = {
     "verdict pass": (scores('{"verdict": "pass"}'), "pass", ()),
+    "pass with a part": (scores('{"verdict": "pass", "score": 0.4}'), "pass", ()),
+    "fail on another scale": (scores('{"verdict": "fail", "score": 40}'), "fail", ()),
     "verdict fail": (scores('{"verdict": "fail"}'), "fail", ()),
     "score 1.0": (scores('{"score": 1.0}'), "pass", ()),
     "score 0.7": (scores('{"score": 0.7}'), "fail", ()),
@@ -82,6 +84,11 @@ GRADE_ERRORS: dict[str, tuple[Step, str]] = {
     "NaN": (scores('{"score": NaN}'), "score_not_json"),
     "wrong shape": (scores('["pass"]'), "score_shape"),
     "unknown field": (scores('{"verdict": "pass", "vedict": 1}'), "score_shape"),
+    "doubled verdict": (scores('{"verdict": "fail", "verdict": "pass"}'), "score_shape"),
+    "doubled name below": (scores('{"score": 1, "metrics": {"a": 1, "\\u0061": 2}}'), "score_shape"),
+    "fail with a full score": (scores('{"verdict": "fail", "score": 1}'), "score_contradiction"),
+    "missing with a full score": (scores('{"verdict": "missing", "score": 1.0}'), "score_contradiction"),
+    "pass with no score": (scores('{"verdict": "pass", "score": 0}'), "score_contradiction"),
     "unknown verdict": (scores('{"verdict": "yes"}'), "score_shape"),
     "score is text": (scores('{"score": "1.0"}'), "score_shape"),
     "score is true": (scores('{"score": true}'), "score_shape"),

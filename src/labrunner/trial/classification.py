@@ -15,6 +15,11 @@ from labrunner.trial.phases import AgentEnding
 NO_COMMAND: Final = frozenset({126, 127})
 """What shells and sandboxes exit with, by custom, when a command is not there or can't be executed."""
 
+TIMED_OUT: Final = 124
+"""What graders are told of an agent that ran into its time limit: what `timeout` exits with."""
+KILLED: Final = 137
+"""The same of one that we ended for another reason."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
@@ -56,8 +61,10 @@ class AgentFacts:
     @property
     def ending(self) -> AgentEnding:
         """What the grader is told."""
-        status = "" if self.end.exit_status is None else str(self.end.exit_status)
-        return AgentEnding(status=status, outcome="timed_out" if self.end.timed_out else "exited")
+        if self.end.timed_out:
+            return AgentEnding(status=str(TIMED_OUT), outcome="timed_out")
+        status = KILLED if self.end.exit_status is None else self.end.exit_status
+        return AgentEnding(status=str(status), outcome="exited")
 
 
 def setup_failure(setup: PhaseFact) -> Failed | None:

@@ -4,6 +4,7 @@ A grader supplies judgement only; the runner adds identity. Identity that a grad
 `{"verdict": "pass"}` is a complete score file; so is `{"score": 0.7}`.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
@@ -123,6 +124,7 @@ def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judge
         [given.ext, given.metrics, given.score, given.primary_metric_value]
     ):
         raise GraderFailed("score_shape", "the score file holds a number that is not finite")
+    _refuse_contradiction(given, pass_at)
     judgement = _judgement(given, pass_at)
     said = [given.metrics, given.ext, given.artifacts, given.evaluator, given.primary_metric_name]
     if len(canonical.encode(said)) > MAX_JUDGEMENT_BYTES:
@@ -152,6 +154,20 @@ def read_prediction(data: bytes | Refusal, identity: Identity) -> Prediction | N
         return prediction
     ref = canonical.digest_bytes(data).replace(":", "/")
     return Prediction(kind="artifact_ref", artifact_ref=f"artifact://{ref}")
+
+
+def _refuse_contradiction(given: ScoreFile, pass_at: float) -> None:
+    """Refuse a verdict that its own score denies, on the scale from 0 to 1; other scales are the grader's."""
+    if given.verdict is None or given.score is None:
+        return
+    denies = given.score == 0 < pass_at if given.verdict == "pass" else pass_at <= given.score <= 1
+    if denies:
+        raise GraderFailed(
+            "score_contradiction",
+            f'the score file says "verdict": "{given.verdict}" and "score": {given.score:g}, which '
+            f"contradict each other where {pass_at:g} passes (grader.pass_at); write one of them, or put "
+            "the figure into primary_metric_value",
+        )
 
 
 def _judgement(given: ScoreFile, pass_at: float) -> Judgement:
@@ -187,10 +203,31 @@ def _decode(data: bytes | Refusal, what: str, shape: type[_File]) -> _File:
         plain = canonical.decode_plain(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GraderFailed(f"{what}_not_json", f"the {what} file is not JSON: {error}") from error
+    if (name := _find_doubled(data)) is not None:
+        raise GraderFailed(f"{what}_shape", f"the {what} file has {name!r} twice in one object: which holds?")
     try:
         return msgspec.convert(plain, shape, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
         raise GraderFailed(f"{what}_shape", f"the {what} file has the wrong shape: {error}") from error
+
+
+def _find_doubled(data: bytes) -> str | None:
+    """A name that stands twice in one object of a JSON text: readers differ in which one they take."""
+    doubled: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for name, value in pairs:
+            if name in found:
+                doubled.append(name)
+            found[name] = value
+        return found
+
+    try:
+        json.loads(data, object_pairs_hook=look)
+    except (ValueError, RecursionError):  # too deep, or a number too long: its shape is wrong anyway
+        return None
+    return doubled[0] if doubled else None
 
 
 def _check_identity(given: GivenFile, identity: Identity, what: str) -> None:

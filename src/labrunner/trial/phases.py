@@ -20,7 +20,7 @@ class AgentEnding:
     """What a grader is told about the agent's end."""
 
     status: str
-    """The captured exit status as text; empty when there was none."""
+    """The captured exit status as text; of an agent that we ended, the one that stands for that."""
     outcome: AgentOutcome
 
 
