@@ -15,6 +15,7 @@ from labrunner.engine.adoption import take_up
 from labrunner.engine.coordinator import Coordinator
 from labrunner.engine.gate import free_gb_at
 from labrunner.engine.job import Job
+from labrunner.engine.leavings import find_unreleased
 from labrunner.engine.plan import Plan
 from labrunner.engine.results import summarise_run
 from labrunner.engine.resumption import Resumption
@@ -80,6 +81,7 @@ class Session:
         self._plan = plan
         self._paths = paths
         self._writer = writer
+        self._executor = executor
         self._started_at = datetime.now(UTC)
         self._tally = new_tally(plan.experiment)
         self.stop = StopRequest()
@@ -110,6 +112,7 @@ class Session:
         live = Live(plan=self._plan, tallies=self._tallies, writer=self._writer, stop=self.stop)
         await self._write_status("started", None)
         await self._cut_off()
+        await self._release_left()
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
@@ -134,6 +137,12 @@ class Session:
         await asyncio.to_thread(rescue_transcripts, live, lost, self._paths.trial_folders)
         for note in notes:
             await self._writer.note_cut_off(note.token)
+
+    async def _release_left(self) -> None:
+        """Throw away what a runner that died before it could left of finished attempts."""
+        if self._writer.opening.is_crash:
+            for left in await asyncio.to_thread(find_unreleased, self._plan, self._paths):
+                await self._executor.release(left.assignment, left.drop)
 
     async def _carry_over(self) -> None:
         if self._plan.carry_over is not None:

@@ -8,18 +8,17 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
 from labrunner.engine.gate import Gate
 from labrunner.engine.job import Job
+from labrunner.engine.leavings import SANDBOX_ONLY, choose_leavings
 from labrunner.engine.publication import Publisher
 from labrunner.engine.queue import Pending, Work, WorkQueue
 from labrunner.engine.stopping import GaveUp
 from labrunner.engine.tallies import Tallies
-from labrunner.executor.door import Executor, Leavings
-from labrunner.experiment.model import Keep
+from labrunner.executor.door import Executor
 from labrunner.policy.breaker import Ruling
 from labrunner.policy.retry import Retry, decide_retry
 from labrunner.records.cause import Cause
@@ -28,9 +27,6 @@ from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError
 from labrunner.store.writer import RunWriter
 from labrunner.trial.assignment import Assignment
-
-SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
-"""What goes of an attempt that was not the last: its files stay as evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +139,9 @@ class Settlement:
         self.job.on_finished(rows)
 
     async def _release(self, assignment: Assignment, rows: SlotRows) -> None:
-        keep, is_good = self.job.experiment.policy.keep, rows.trial.verdict == "pass"
-        drop = Leavings(
-            workspace=_drops(keep.workspace, is_good),
-            logs=_drops(keep.logs, is_good),
-            sandbox=is_good or not self.job.keep_sandbox,
+        drop = choose_leavings(
+            self.job.experiment.policy.keep,
+            is_good=rows.trial.verdict == "pass",
+            keep_sandbox=self.job.keep_sandbox,
         )
         await self.executor.release(assignment, drop)
-
-
-def _drops(keep: Keep, is_good: bool) -> bool:
-    return keep == "never" or (keep == "failed" and is_good)
