@@ -71,7 +71,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab clean --yes",
         ),
         "lab completion": (
-            'eval "$(lab completion bash)"          # in ~/.bashrc; zsh alike in ~/.zshrc',
+            "lab completion bash >> ~/.bashrc       # zsh alike",
             "lab completion fish > ~/.config/fish/completions/lab.fish",
         ),
     }
