@@ -18,6 +18,7 @@ from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.model import Breaker
 from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.store.buffer import read_live
 from labrunner.store.reading import iter_finished, iter_trials
 from labrunner.store.verify import verify
 from tests.builders import make_experiment, make_policy, make_task
@@ -264,6 +265,21 @@ async def test_an_outage_pauses_the_run_and_spends_nothing(
     assert end.status.counts.errors == 0
     assert end.status.counts.committed == 40
     assert all(row.attempt <= 2 for row in iter_trials(end.paths))
+
+
+async def test_attempts_of_an_outage_leave_no_note_that_a_later_runner_could_take_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It would be taken for the attempt that was tried since, in the same folder: another workspace is graded.
+    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.02)
+    policy = make_policy(fail_on_error=False, breaker=Breaker(after=3, give_up_after_s=0.1))
+
+    end = await Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75)).run(
+        replace(make_sums(), policy=policy)
+    )
+
+    assert end.exit_code is ExitCode.RUN_FAILED
+    assert read_live(end.paths.buffer)[0] == []
 
 
 async def test_an_outage_that_takes_too_long_fails_the_run(

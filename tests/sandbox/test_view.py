@@ -30,12 +30,9 @@ def test_an_environment_alone_in_its_folder_is_shown_whole(tmp_path: Path) -> No
 def test_an_environment_in_a_project_shows_nothing_of_the_project(tmp_path: Path) -> None:
     prefix = make_environment(tmp_path / "project", "answers.json")
     args = list(view.interpreter_mounts(prefix, "/usr"))
-    assert binds(args) == [f"{prefix}/bin", f"{prefix}/lib", f"{prefix}/pyvenv.cfg"]
-    assert args[args.index("--symlink") : args.index("--symlink") + 3] == [
-        "--symlink",
-        "lib",
-        f"{prefix}/lib64",
-    ]
+    # The link is bound like the rest: one made by an earlier call in a shared /tmp would be in the way.
+    assert binds(args) == [f"{prefix}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")]
+    assert "--symlink" not in args
 
 
 def test_an_interpreter_behind_a_link_is_shown_at_both_paths(tmp_path: Path) -> None:

@@ -183,3 +183,12 @@ def test_costs_are_unknown_until_somebody_knows_one() -> None:
     assert (ModelUsage() + ModelUsage()).cost_usd is None
     assert (ModelUsage(cost_usd=1.0) + ModelUsage()).cost_usd == 1.0
     assert (ModelUsage(cost_usd=1.0) + ModelUsage(cost_usd=0.5)).cost_usd == 1.5
+
+
+def test_a_request_that_is_refused_is_not_counted() -> None:
+    meter = Meter(Limits(tokens=10), Clock())
+    with pytest.raises(LimitExceeded):
+        meter.count(ModelUsage(total_tokens=11))
+    with pytest.raises(LimitExceeded):
+        meter.check_spent()
+    assert meter.requests == 1

@@ -297,3 +297,20 @@ async def test_memory_does_not_grow_with_what_waits_behind_a_gap(tmp_path: Path)
         finished = writer._committer.finished
         assert len(finished._bits) == 375
         assert writer._committer.book.notes() == ()
+
+
+async def test_whoever_waits_for_a_writer_that_dies_is_told(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    async def wait_for_it() -> None:
+        async with asyncio.timeout(20), open_writer(paths) as writer:
+            monkeypatch.setattr("labrunner.store.thread.WriterThread._answer", die)
+            with pytest.raises(StoreError, match="MemoryError"):
+                await finish(writer, 0)
+            await finish(writer, 1)
+
+    with pytest.raises(StoreError, match="MemoryError"):
+        await wait_for_it()

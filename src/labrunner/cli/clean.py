@@ -70,7 +70,7 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         _tell(found)
     if list_only or not found:
         return
-    if not yes and not typer.confirm("remove?"):
+    if not yes and not typer.confirm("remove?", err=True):
         raise typer.Exit(0)
     for each in found:
         if not remove_leftover(each):
@@ -107,6 +107,7 @@ def _plain(leftover: Leftover) -> object:
         "run": str(leftover.run.root),
         "what": leftover.what,
         "paths": [str(path) for path in leftover.paths],
+        "containers": leftover.containers,
         "size": leftover.size,
     }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.run import RunOptions, make_executor, make_plan, sit_down
 from labrunner.engine.session import Live
+from labrunner.sandbox.door import Survivor
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run
@@ -19,8 +20,13 @@ async def drain(paths: RunPaths, options: RunOptions) -> int:
         return 0
     record, experiment = read_run(paths), read_experiment(paths)
     executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
-    if not await executor.survivors():
-        await executor.close()
+    survivors: tuple[Survivor, ...] = ()
+    try:
+        survivors = await executor.survivors()
+    finally:
+        if not survivors:
+            await executor.close()
+    if not survivors:
         return 0
     plan = replace(make_plan(experiment, paths, options, run_id=record.run_id), drains_only=True)
     end = await sit_down(plan, paths, executor, _look_away)

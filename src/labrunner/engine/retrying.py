@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +31,6 @@ from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.overrides import Overrides
 from labrunner.experiment.schedule import Schedule
-from labrunner.records.ids import make_run_id
 from labrunner.records.run import RunRecord
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
@@ -168,8 +166,6 @@ async def carry_out_retry(
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
-    if options.run_id is None:
-        options = replace(options, run_id=make_run_id(retry.experiment.name, datetime.now(UTC)))
     record = make_record(retry.experiment, options)
     earlier = await asyncio.to_thread(_tell_earlier, retry, record.run_id)
     record = msgspec.structs.replace(

@@ -73,9 +73,11 @@ class Settlement:
 
     async def _rule(self, ruling: Ruling[Pending]) -> None:
         for pending in ruling.owe:
+            # Forgotten before its slot is carried out again: notes speak of folders that are then another's.
+            await self.writer.note_cut_off(pending.assignment.token)
+            await self.executor.release(pending.assignment, SANDBOX_ONLY)
             afresh = Work(slot=pending.work.slot, history=pending.work.history)
             self.queue.put_back(afresh, ready_at=time.monotonic())
-            await self.executor.release(pending.assignment, SANDBOX_ONLY)
         for pending in ruling.decide:
             await self._decide(pending)
         self.changed.set()

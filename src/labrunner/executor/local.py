@@ -7,6 +7,7 @@ from typing import Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Leavings
+from labrunner.executor.release import release_attempt
 from labrunner.experiment.model import SandboxKind, SandboxPlan, Task, Variant
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
@@ -14,7 +15,6 @@ from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
-from labrunner.trial.removal import remove_if_possible
 
 PROBES_AT_ONCE: Final = 8
 
@@ -55,14 +55,7 @@ class LocalExecutor:
 
     async def release(self, assignment: Assignment, drop: Leavings) -> None:
         """Remove what the policy does not keep of an attempt."""
-        maker = self._maker(assignment)
-        await maker.release(assignment.token, keep=not drop.sandbox)
-        folders = set_scene(self._context, assignment).folders
-        gone = [folders.workspace] if drop.workspace else []
-        gone += [folders.logs] if drop.logs else []
-        gone += [folders.ctl, folders.agent_mount] if maker.outlives_runner and drop.sandbox else []
-        for folder in gone:
-            await asyncio.to_thread(remove_if_possible, folder)
+        await release_attempt(self._maker(assignment), set_scene(self._context, assignment), drop)
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """Ask every kind of sandbox."""

@@ -150,9 +150,8 @@ def interpreter_mounts(prefix: str, base_prefix: str) -> Iterator[str]:
         return
     for name in VENV_PARTS:
         part = Path(prefix, name)
-        if part.is_symlink():
-            yield from ("--symlink", str(part.readlink()), str(part))
-        elif part.exists():
+        if part.exists():
+            # Links too: below /tmp, which all calls of a sandbox share, one would be there already.
             yield from ("--ro-bind", str(part), str(part))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from labrunner.errors import InputError
 from labrunner.executor.door import Leavings
 from labrunner.executor.local import LocalExecutor
+from labrunner.executor.release import release_attempt
 from labrunner.experiment.model import Policy, SandboxKind
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
@@ -18,7 +19,6 @@ from labrunner.solve.place import inside
 from labrunner.solve.resolution import LiveTask, variant_of
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.masking import Masker, make_masker
-from labrunner.trial.removal import remove_if_possible
 
 
 class SolveExecutor:
@@ -73,12 +73,7 @@ class SolveExecutor:
         """Remove what the policy does not keep of an attempt; its transcript stays."""
         if self._maker is None:
             return
-        await self._maker.release(assignment.token, keep=not drop.sandbox)
-        folders = set_scene(self._context, assignment).folders
-        gone = [folders.workspace] if drop.workspace else []
-        gone += [folders.logs] if drop.logs else []
-        for folder in gone:
-            await asyncio.to_thread(remove_if_possible, folder)
+        await release_attempt(self._maker, set_scene(self._context, assignment), drop)
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """None can be taken up: a solver ended with its runner."""
@@ -92,7 +87,8 @@ class SolveExecutor:
         """Let go of connections, lanes and sandboxes."""
         if self._made is not None:
             await self._made.gate.close()
-            self._made.lanes.close()
+            # Aside, because a lane may take seconds to end, and speaks to this loop until then.
+            await asyncio.to_thread(self._made.lanes.close)
         if self._local is not None:
             await self._local.close()
 

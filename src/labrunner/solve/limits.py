@@ -85,9 +85,12 @@ class Meter:
         if usage is None:
             return
         self.usage = self.usage + usage
+        self._check(self.usage)
+
+    def _check(self, spent: ModelUsage) -> None:
+        limits = self.limits
         if self.is_scoring:
             return
-        limits, spent = self.limits, self.usage
         if limits.tokens is not None and spent.total_tokens > limits.tokens:
             raise LimitExceeded("tokens", f"{spent.total_tokens} tokens, the limit is {limits.tokens}")
         if limits.cost_usd is not None and (spent.cost_usd or 0.0) > limits.cost_usd:
@@ -101,9 +104,7 @@ class Meter:
 
     def check_spent(self) -> None:
         """Refuse another request where tokens or money are used up already. Raises LimitExceeded."""
-        requests = self.requests
-        self.count(ModelUsage())
-        self.requests = requests
+        self._check(self.usage)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -155,7 +155,7 @@ class EvalLogInfo:
     """The run's directory."""
     task: str
     status: str
-    """As in the log; `crashed` and `unreadable` where that is known."""
+    """As in the log, so `started` also for a run that crashed; `unreadable` where there is no log to read."""
     created: str = ""
     problem: str | None = field(default=None)
 

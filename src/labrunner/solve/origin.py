@@ -94,9 +94,9 @@ class PythonTasks:
             model = program.model
             overrides = Overrides(model=model, limits=program.limits, generate=program.config)
             overrides = replace(overrides, model_base_url=program.base_url)
-            self.resolve(_make_again(program, overrides, f"run {context.run_id}"), overrides)
+            made = self.resolve(_make_again(program, overrides, f"run {context.run_id}"), overrides)
             # Made with the whole dataset, where the run may have only a part: the code is the same.
-            self._lives.setdefault(digest, self._lives[next(reversed(self._lives))])
+            self._lives[digest] = self._lives[made.digest]
         return self._lives[digest]
 
 

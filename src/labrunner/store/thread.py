@@ -123,6 +123,7 @@ class WriterThread(threading.Thread):
         self._loop = loop
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._notes: deque[Request] = deque()
+        self._taken: list[Request] = []
         self._is_dozing = False
         self._behind_since: float | None = None
 
@@ -145,23 +146,35 @@ class WriterThread(threading.Thread):
                 self.committer, self.report = open_run(lock)
                 self._loop.call_soon_threadsafe(_settle, self.opened, None)
                 self._serve()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever opened the run
+        except BaseException as error:  # noqa: BLE001 - handed to whoever opened the run, or waits for it
             failure = error
+            self.broken = StoreError(f"writing to {self._paths.root}: {error!r}")
+            self._refuse_waiting(self.broken)
         self._loop.call_soon_threadsafe(_settle, self.opened, failure)
         self._loop.call_soon_threadsafe(_settle, self.closed, None)
 
     def _serve(self) -> None:
         is_leaving = False
         while not is_leaving:
-            group = self._take()
+            group = self._taken = self._take()
             is_leaving = any(isinstance(request.wish, Leave) for request in group)
             is_settling = is_leaving or any(isinstance(request.wish, Settle) for request in group)
             self._carry_out(group, is_settling=is_settling)
             self._answer(group)
+            self._taken = []
         try:
             self.committer.close()
         except StoreError as error:
             self.broken = self.broken or error
+
+    def _refuse_waiting(self, error: StoreError) -> None:
+        """Answer whoever waits and will not be served any more."""
+        waiting = list(self._taken)
+        while not self._requests.empty():
+            waiting.append(self._requests.get_nowait())
+        for request in waiting:
+            request.error = error
+        self._loop.call_soon_threadsafe(_deliver, [each for each in waiting if each.answer is not None])
 
     def _take(self) -> list[Request]:
         """What there is, up to a group; waits while there is nothing to do."""

@@ -43,7 +43,9 @@ def write_synced(folder: Path, name: str, data: bytes) -> None:
     new = folder / f"{name}.new"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, data)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(fd, left) :]
         os.fsync(fd)
     finally:
         os.close(fd)
