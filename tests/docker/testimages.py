@@ -43,6 +43,7 @@ class Recipe:
     without: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
     @property
     def tag(self) -> str:
@@ -56,6 +57,7 @@ BASH = Recipe(name="bash", shell=Path("/bin/bash"))
 APP_USER = Recipe(name="app", changes=("USER app", "ENV FROM_IMAGE=yes PYTHONPATH=/evil"))
 ROOT_TWICE = Recipe(name="toor", users=("toor:x:0:0:root:/root:/bin/sh",))
 VOLUME = Recipe(name="volume", changes=("VOLUME /data",))
+TOOLS_IN_A_VOLUME = Recipe(name="tools", changes=("VOLUME /tools",), files=(("tools/judge", "honest\n"),))
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 
@@ -83,6 +85,8 @@ def pack(recipe: Recipe) -> bytes:
             add_folder(archive, name, 0o1777 if name == "tmp" else 0o755)
         add_text(archive, "etc/passwd", PASSWD + "".join(f"{user}\n" for user in recipe.users))
         add_text(archive, "etc/group", GROUP)
+        for name, text in recipe.files:
+            add_text(archive, name, text)
         if "busybox" not in recipe.without:
             archive.add(BUSYBOX, "bin/busybox")
             for applet in applets() - set(recipe.without) - NOT_APPLETS:

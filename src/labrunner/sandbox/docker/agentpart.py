@@ -8,12 +8,10 @@ from typing import Final
 from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState
-from labrunner.sandbox.docker.barrier import changed_system, intruders
-from labrunner.sandbox.docker.baseline import read_baseline, since, write_baseline
-from labrunner.sandbox.docker.blame import EngineRefused
+from labrunner.sandbox.docker.barrier import intruders
 from labrunner.sandbox.docker.notes import Note, phase_end
-from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.stage import GRACE_S, OUTSIDE, Overrun, Stage
+from labrunner.sandbox.docker.systemwatch import SystemWatch
 from labrunner.sandbox.docker.testimony import check_note, doubt
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.room import DISK_FULL, look_at
@@ -25,7 +23,6 @@ LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
 OOM_STATUS: Final = 137
 SHOWN: Final = 20
 """How many changed paths are named."""
-CUT: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +50,16 @@ class AgentPart:
         await stage.keep_record(run)
         return run
 
+    @property
+    def _system(self) -> SystemWatch:
+        return SystemWatch(stage=self.stage)
+
     async def _begin(self, setup: Phase | None, agent: Phase) -> None:
         stage = self.stage
+        if stage.spec.demands.refuses_changes:
+            stage.note_places(await stage.container.look())
+        if self._system.must_note and not self._needs_gate(setup, agent):
+            await self._system.note(after_setup=False)
         plan = text.plan_text(
             stage.house,
             stage.container.nonce,
@@ -72,7 +77,7 @@ class AgentPart:
             await self.stage.end()
             return self._ended_in(await self._note(), found.end(), setup)
         if isinstance(found, ContainerState):
-            self.stage.is_alive = False
+            self.stage.is_alive, self.stage.end_state = False, found
             note = self.stage.container.note()
             if not (found.exit_code == AT_BARRIER and note.is_certain and note.number("agent") is not None):
                 return await self._explain_death(found, setup)
@@ -88,7 +93,7 @@ class AgentPart:
         if self._needs_gate(setup, agent):
             found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
             if isinstance(found, Note) and found.phase == "gate":
-                await self._note_setup()
+                await self._system.note(after_setup=True)
                 await self.stage.switch(agent.network)
                 await container.tell(text.go_text(container.nonce))
         if self.stage.house.restart:
@@ -138,7 +143,7 @@ class AgentPart:
         try:
             async with asyncio.TaskGroup() as group:
                 left = group.create_task(self._silence(run))
-                changes = group.create_task(self._changes())
+                changes = group.create_task(self._system.changes())
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures  # either alone says enough
         run, processes = left.result()
@@ -151,7 +156,7 @@ class AgentPart:
     async def _silence(self, run: AgentRun) -> tuple[AgentRun, int]:
         """See that at most the wrapper and its timer are left, and settle what the agent left."""
         stage = self.stage
-        state, processes = await stage.container.look(), 0
+        state, processes = stage.end_state or await stage.container.look(), 0
         if state.is_alive and stage.container.note().number("littered"):
             state = await stage.end(patience_s=PROOF_S)
         if state.is_alive and (found := await self._wait_for_silence(state)) is None:
@@ -177,27 +182,6 @@ class AgentPart:
         """Whether there is something to do between setup and agent."""
         asked = self.stage.spec.demands
         return setup is not None and (asked.refuses_changes or setup.network != agent.network)
-
-    async def _note_setup(self) -> None:
-        """Note what setup changed in the system; once, because a gate can be forged when an agent runs."""
-        stage, folders = self.stage, self.stage.spec.folders
-        if not stage.spec.demands.refuses_changes or read_baseline(folders) is not None:
-            return
-        changes = await outlast(stage.changes)
-        await asyncio.to_thread(write_baseline, folders, changes, stage.layer)
-
-    async def _changes(self) -> tuple[str, ...] | None:
-        stage = self.stage
-        if not stage.spec.demands.system_changes:
-            return None
-        try:
-            changes = await stage.changes()
-        except EngineRefused as refusal:
-            # An agent can build what an engine can't list. It is no reason not to judge it.
-            return (f"(more than the engine could list: {str(refusal)[:CUT]})",)
-        if noted := read_baseline(stage.spec.folders):
-            changes = await asyncio.to_thread(since, noted, changes, stage.layer)
-        return changed_system(changes, (stage.house.workdir, *stage.spec.plan.tmpfs))
 
 
 def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:

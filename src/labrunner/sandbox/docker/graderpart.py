@@ -10,7 +10,7 @@ from labrunner.sandbox.docker import text
 from labrunner.sandbox.docker.answers import ContainerState
 from labrunner.sandbox.docker.blame import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.notes import Note, phase_end
-from labrunner.sandbox.docker.record import write_synced
+from labrunner.sandbox.docker.record import write_whole
 from labrunner.sandbox.docker.stage import GRACE_S, NO_COMMAND, OUTSIDE, Overrun, Stage
 from labrunner.sandbox.door import Phase, PhaseEnd
 
@@ -55,7 +55,7 @@ class GraderPart:
         start, bell = self.stage.prepare(grader), secrets.token_hex(16)
         command = text.command_text(self.stage.house, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
-        await asyncio.to_thread(write_synced, folder, text.COMMAND_FILE, command.encode())
+        await asyncio.to_thread(write_whole, folder, text.COMMAND_FILE, command.encode())
         self.stage.is_handed_back = False
         dead = await self._ring(text.ring_text(self.stage.house, bell, start))
         return dead or await self._await(grader)

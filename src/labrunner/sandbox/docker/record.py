@@ -38,6 +38,13 @@ def write_record(folders: AttemptFolders, record: BarrierRecord) -> None:
         write_synced(folders.root, FILE, msgspec.json.encode(record))
 
 
+def write_whole(folder: Path, name: str, data: bytes) -> None:
+    """Put a file in place, whole or not at all; a power cut may take it."""
+    new = folder / f"{name}.new"
+    new.write_bytes(data)
+    new.rename(folder / name)
+
+
 def write_synced(folder: Path, name: str, data: bytes) -> None:
     """Put a file in place, whole or not at all, and durably."""
     new = folder / f"{name}.new"

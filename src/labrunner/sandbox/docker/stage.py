@@ -73,6 +73,8 @@ class Stage:
     is_begun: bool = False
     """Its plan was sent."""
     is_alive: bool = False
+    end_state: ContainerState | None = None
+    """How the engine found the container's first life ended, if it did."""
     is_handed_back: bool = False
     """The wrapper has said that the files are ours again."""
     is_online: bool = False
@@ -174,7 +176,7 @@ class Stage:
 
     async def end(self, *, patience_s: float = 0.0) -> ContainerState:
         """See every process of the container end: by itself in this time, or killed."""
-        state = await self.container.end(patience_s=patience_s)
+        self.end_state = state = await self.container.end(patience_s=patience_s)
         self.is_alive = False
         return state
 

@@ -1,0 +1,105 @@
+"""What lies below a path of a container, read through the engine: every name, with a print of what is there.
+
+For what this user may not look into, and for volumes: an engine's own list of changes goes by sizes and
+times, which whoever is root inside can set back, and leaves volumes out. A print covers kind, rights, owner
+and every byte, but no times.
+"""
+
+import asyncio
+import hashlib
+import io
+import posixpath
+import queue
+import tarfile
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Final
+
+from labrunner.errors import SandboxFailed
+
+AHEAD: Final = 16
+"""How many pieces may wait to be read."""
+CHUNK: Final = 1 << 20
+
+Contents = Mapping[str, str]
+
+
+async def take_prints(
+    pieces: AsyncGenerator[bytes, None], top: str, is_wanted: Callable[[str], bool]
+) -> dict[str, str]:
+    """Print everything in a tar archive of `top` that is wanted."""
+    waiting: queue.Queue[bytes] = queue.Queue(maxsize=AHEAD)
+    printing = asyncio.ensure_future(asyncio.to_thread(_print_all, _Pieces(waiting), top, is_wanted))
+    try:
+        async with aclosing(pieces) as arriving:
+            async for piece in arriving:
+                await asyncio.to_thread(waiting.put, piece)
+    finally:
+        await asyncio.to_thread(waiting.put, b"")
+        await asyncio.wait([printing])
+    return printing.result()
+
+
+def differing(before: Contents, now: Contents) -> tuple[str, ...]:
+    """Paths that came, went, or are not what they were."""
+    return tuple(path for path in sorted({*before, *now}) if before.get(path) != now.get(path))
+
+
+class _Pieces(io.RawIOBase):
+    """An archive that arrives in pieces; an empty one is its end."""
+
+    def __init__(self, waiting: "queue.Queue[bytes]") -> None:
+        self._waiting = waiting
+        self._left = b""
+        self._is_over = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._is_over and (size < 0 or len(self._left) < size):
+            piece = self._waiting.get()
+            self._is_over = not piece
+            self._left += piece
+        size = len(self._left) if size < 0 else size
+        taken, self._left = self._left[:size], self._left[size:]
+        return taken
+
+    def drain(self) -> None:
+        """Take what is still to come: whoever brings it must not wait for ever."""
+        while not self._is_over:
+            self._is_over = not self._waiting.get()
+
+
+def _print_all(pieces: _Pieces, top: str, is_wanted: Callable[[str], bool]) -> dict[str, str]:
+    try:
+        with tarfile.open(fileobj=pieces, mode="r|") as archive:
+            named = ((_path(top, member), member) for member in archive)
+            return {path: _print(archive, member) for path, member in named if is_wanted(path)}
+    except tarfile.ReadError as error:
+        raise SandboxFailed("contents", f"reading what lies in {top} of a container: {error}") from error
+    finally:
+        pieces.drain()
+
+
+def _path(top: str, member: tarfile.TarInfo) -> str:
+    """Where a member lies: names begin with the last part of the path that was asked for."""
+    path = posixpath.normpath(f"{posixpath.dirname(top)}/{member.name}")
+    return "/" + path.lstrip("/").encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _print(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    facts = (
+        member.type,
+        member.mode,
+        member.uid,
+        member.gid,
+        member.linkname,
+        member.devmajor,
+        member.devminor,
+    )
+    made = hashlib.blake2b(repr(facts).encode(errors="surrogateescape"), digest_size=12)
+    content = archive.extractfile(member) if member.isreg() else None
+    while content is not None and (chunk := content.read(CHUNK)):
+        made.update(chunk)
+    return made.hexdigest()
