@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.tally import VariantTally
+from labrunner.experiment.model import Metric, Population
 from tests.analysis.trial_rows import failed, graded
 
 ERROR = None
@@ -19,9 +20,11 @@ def make_arm(
     metric: str = "solved",
     digests: Mapping[str, str] | None = None,
     tasks: Sequence[str] = (),
+    declared: Metric | None = None,
+    population: Population = "tasks_like_these",
 ) -> Arm:
     """An arm whose tasks scored as told, one number a replication."""
-    tally = VariantTally()
+    tally = VariantTally(declared=declared)
     for task_id, values in scores.items():
         for repl_idx, value in enumerate(values):
             if value is ERROR:
@@ -37,4 +40,5 @@ def make_arm(
         tally=tally,
         groups=known,
         digests=digests or {},
+        population=population,
     )

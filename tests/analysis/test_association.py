@@ -2,10 +2,9 @@ import random
 
 import numpy as np
 import pytest
-from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 from statsmodels.stats.contingency_tables import StratifiedTable  # type: ignore[import-untyped] # no types
 
-from labrunner.analysis.association import Table, cochran_mantel_haenszel, fisher, unstratified
+from labrunner.analysis.association import Table, cochran_mantel_haenszel
 
 
 def table(both: int, first: int, second: int, neither: int) -> Table:
@@ -33,13 +32,6 @@ def test_the_berkeley_admissions_give_the_published_figures() -> None:
     assert found.strata == 6
 
 
-def test_taken_as_one_table_the_berkeley_admissions_mislead() -> None:
-    found = unstratified(BERKELEY)
-    assert found.odds_ratio.value == pytest.approx(1.84108, abs=5e-6)
-    assert found.p_value is not None
-    assert found.p_value < 1e-10
-
-
 def test_small_strata_agree_with_statsmodels() -> None:
     chance = random.Random(9)
     tables = [table(*(chance.randint(0, 4) for _ in range(4))) for _ in range(30)]
@@ -61,18 +53,3 @@ def test_small_strata_agree_with_statsmodels() -> None:
 def test_strata_in_which_nothing_varies_say_nothing() -> None:
     found = cochran_mantel_haenszel([table(0, 0, 3, 2), table(2, 0, 3, 0), table(0, 0, 0, 0)])
     assert (found.strata, found.p_value, found.odds_ratio.value) == (0, None, None)
-
-
-def test_a_lady_tastes_tea() -> None:
-    assert fisher(table(3, 1, 1, 3)) == pytest.approx(34 / 70)
-
-
-@pytest.mark.parametrize("counts", [(0, 5, 9, 1), (12, 30, 4, 60), (3, 47, 0, 50), (700, 9300, 550, 9450)])
-def test_fisher_agrees_with_scipy(counts: tuple[int, int, int, int]) -> None:
-    a, b, c, d = counts
-    expected = stats.fisher_exact([[a, b], [c, d]]).pvalue
-    assert fisher(table(*counts)) == pytest.approx(expected, rel=1e-6)
-
-
-def test_an_empty_margin_has_p_1() -> None:
-    assert fisher(table(0, 0, 4, 6)) == 1.0

@@ -4,8 +4,9 @@ from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 from statsmodels.regression.linear_model import OLS  # type: ignore[import-untyped] # no types
 
 from labrunner.analysis.comparison import Comparison, compare_all, is_conclusion_safe_from_retries
-from labrunner.analysis.interval import TaskMean, mean_interval
 from labrunner.analysis.pairing import Arm
+from labrunner.analysis.sentences import describe
+from labrunner.experiment.model import Metric
 from labrunner.records.ids import make_trial_id
 from tests.analysis.arms import ERROR, make_arm
 
@@ -28,9 +29,12 @@ def test_difference_and_interval_are_those_of_the_paired_t_test() -> None:
     expected = stats.ttest_rel(after, before)
     low, high = expected.confidence_interval()
     assert found.difference == pytest.approx((after - before).mean())
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
-    assert found.detectable == pytest.approx(2.8015852 * stats.sem(after - before))
+    assert found.answer is not None
+    assert (found.answer.interval.low, found.answer.interval.high) == pytest.approx((low, high))
+    assert found.others is not None
+    assert found.others.p == pytest.approx(expected.pvalue)
+    shift = (found.detectable or 0) / stats.sem(after - before)
+    assert stats.nct.sf(stats.t.ppf(0.975, 29), 29, shift) == pytest.approx(0.8, abs=1e-6)
     assert (found.measure, found.tasks, found.unit) == ("score", 30, "tasks")
 
 
@@ -49,21 +53,22 @@ def test_groups_of_tasks_cluster_the_difference_as_a_regression_on_a_constant_wo
     fit = OLS(d, np.ones(40)).fit(
         cov_type="cluster", cov_kwds={"groups": codes, "use_correction": False}, use_t=True
     )
-    assert found.interval is not None
-    # The regression leaves out the factor C/(C-1) that is told apart here.
-    assert found.interval.standard_error == pytest.approx(float(fit.bse[0]) * (8 / 7) ** 0.5)
-    assert (found.units, found.unit) == (8, "groups")
-    assert found.p is not None
-    assert found.p.method == "exact sign-flip over groups"
+    assert found.others is not None
+    # The regression leaves out the factor C/(C-1) that groups of equal size get by CR2.
+    assert found.others.standard_error == pytest.approx(float(fit.bse[0]) * (8 / 7) ** 0.5)
+    assert (found.units, found.unit, found.others.freedom) == (8, "groups", 7)
+    assert found.others.method == "t over groups"
+    assert found.others.check is not None
+    assert found.others.check.method == "sign-flip over groups, all of them"
 
 
-def test_single_replications_of_0_and_1_are_compared_by_mcnemar() -> None:
+def test_single_replications_of_0_and_1_are_compared_on_these_tasks_by_mcnemars_mid_p() -> None:
     before = spread([1.0] * 2 + [0.0] * 11 + [1.0] * 7)
     after = spread([0.0] * 2 + [1.0] * 11 + [1.0] * 7)
     found = compare(make_arm("a", before), make_arm("b", after))
-    assert found.p is not None
-    assert found.p.method == "exact McNemar"
-    assert found.p.value == pytest.approx(0.0224609375)
+    assert found.here is not None
+    exact, even = stats.binomtest(2, 13).pvalue, 2 * stats.binom.pmf(2, 13, 0.5)
+    assert found.here.p == pytest.approx(exact - even / 2)
     assert (found.wins, found.ties, found.losses, found.conclusion) == (11, 7, 2, "better")
 
 
@@ -148,15 +153,15 @@ def test_errors_on_a_scale_without_bounds_leave_every_difference_undecided() -> 
     assert sure.conclusion == "better"
     lossy = after | {"t11": [ERROR]}
     found = compare(make_arm("a", dict(before), metric="points"), make_arm("b", lossy, metric="points"))
-    assert found.p is not None
-    assert found.p.value < 0.05
+    assert found.others is not None
+    assert found.others.p < 0.05
     assert found.conclusion == "undecided because of errors"
 
 
 def test_a_side_of_which_nothing_is_graded_is_undecided_because_of_errors() -> None:
     before = {f"t{n}": [float(n % 2)] for n in range(6)}
     found = compare(make_arm("a", before), make_arm("b", {f"t{n}": [ERROR] for n in range(6)}))
-    assert (found.difference, found.p) == (None, None)
+    assert (found.difference, found.here, found.others) == (None, None, None)
     assert found.conclusion == "undecided because of errors"
 
 
@@ -168,15 +173,18 @@ def test_several_comparisons_are_adjusted_together() -> None:
         make_arm("d", {f"t{n}": [float(n < 1)] for n in range(8)}),
     ]
     found = compare_all([(baseline, other) for other in others])
-    assert [each.p.value if each.p else None for each in found] == [2 / 256, 2 / 64, 1.0]
-    assert [each.p_adjusted for each in found] == pytest.approx([6 / 256, 4 / 64, 1.0])
-    assert [each.conclusion for each in found] == ["better", "no difference shown", "no difference shown"]
+    answers = [each.others for each in found if each.others]
+    p = [each.p for each in answers]
+    assert p[:2] == pytest.approx([2 / 256, 2.0**-6])
+    assert [each.p_adjusted for each in answers] == pytest.approx([3 * p[0], 2 * p[1], p[2]])
+    assert [each.interval.level for each in answers] == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 0.95])
+    assert [each.conclusion for each in found] == ["better", "better", "no difference shown"]
     assert {each.family for each in found} == {3}
 
 
 def test_one_task_is_not_enough_data() -> None:
     found = compare(make_arm("a", {"t0": [0.0]}), make_arm("b", {"t0": [1.0]}))
-    assert (found.conclusion, found.p, found.interval) == ("not enough data", None, None)
+    assert (found.conclusion, found.others) == ("too few tasks", None)
     nothing = compare(make_arm("a", {"t0": [ERROR]}), make_arm("b", {"t0": [1.0]}))
     assert (nothing.conclusion, nothing.difference) == ("not enough data", None)
 
@@ -201,29 +209,116 @@ def test_retries_that_could_turn_the_sign_are_told() -> None:
     assert is_conclusion_safe_from_retries(calm)
 
 
-@pytest.mark.parametrize("n", [30, 80])
-def test_intervals_of_task_means_cover_the_truth_95_times_in_100(n: int) -> None:
-    chance = np.random.default_rng(n)
-    rates = chance.beta(2.0, 2.0, size=(3_000, n))
-    means = chance.binomial(5, rates) / 5
-    covered = 0
-    for row in means:
-        found = mean_interval([TaskMean(mean=mean, graded=5) for mean in row.tolist()], is_binary=True)
-        covered += found is not None and found.low <= 0.5 <= found.high
-    assert 0.94 <= covered / 3_000 <= 0.96
+def collapse() -> tuple[dict[str, list[float | None]], dict[str, list[float | None]]]:
+    before: dict[str, list[float | None]] = {f"t{n}": [1.0, 1.0, 1.0] for n in range(5)}
+    after: dict[str, list[float | None]] = {f"t{n}": [float(n == 0), 0.0, 0.0] for n in range(5)}
+    return before, after
 
 
-def test_intervals_of_paired_differences_cover_the_truth_95_times_in_100() -> None:
-    chance = np.random.default_rng(21)
-    covered = 0
-    for _ in range(2_000):
-        rates = chance.beta(0.5, 0.5, size=60) * 0.8
-        before = chance.binomial(5, rates) / 5
-        after = chance.binomial(5, rates + 0.1) / 5
-        tasks = [TaskMean(mean=d, graded=5) for d in (after - before).tolist()]
-        found = mean_interval(tasks, is_binary=False)
-        covered += found is not None and found.low <= 0.1 <= found.high
-    assert 0.94 <= covered / 2_000 <= 0.96
+def test_a_collapse_on_five_tasks_is_shown_on_these_and_says_nothing_of_others() -> None:
+    before, after = collapse()
+    found = compare(make_arm("a", before), make_arm("b", after))
+    assert (found.conclusion, found.others, found.detectable) == ("too few tasks", None, None)
+    assert describe(found) == (
+        "On these 5 tasks b is worse (p < 0.001). Too few tasks to speak of others (5; it takes 6)."
+    )
+    fixed = [
+        make_arm(name, scores, population="these_tasks") for name, scores in (("a", before), ("b", after))
+    ]
+    asked = compare(*fixed)
+    assert (asked.conclusion, asked.answer) == ("worse", asked.here)
+    assert asked.here is not None
+    assert asked.here.interval.high < 0
+
+
+def test_five_of_five_tasks_flipped_is_better_on_these_tasks() -> None:
+    found = compare(make_arm("a", spread([0.0] * 5)), make_arm("b", spread([1.0] * 5)))
+    assert describe(found).startswith("On these 5 tasks b is better (p = 0.031). Too few tasks")
+
+
+def test_less_of_a_metric_is_better_where_its_author_says_so() -> None:
+    seconds = Metric(name="seconds", better="lower")
+    before = make_arm("a", spread([9.7 + n / 10 for n in range(8)]), metric="seconds", declared=seconds)
+    after = make_arm("b", spread([5.3 + n / 7 for n in range(8)]), metric="seconds", declared=seconds)
+    found = compare(before, after)
+    assert (found.conclusion, found.wins, found.losses) == ("better", 8, 0)
+    assert found.difference is not None
+    assert found.difference < 0
+    assert "b is better" in describe(found)
+
+
+def test_bounds_are_declared_and_not_read_off_the_scores() -> None:
+    before: dict[str, list[float | None]] = {f"t{n}": [0.2 + n / 30] for n in range(10)}
+    after: dict[str, list[float | None]] = {f"t{n}": [0.9 - n / 50 if n < 9 else ERROR] for n in range(10)}
+    free = compare(make_arm("a", dict(before), metric="share"), make_arm("b", dict(after), metric="share"))
+    assert (free.reach, free.has_unbounded_errors) == (None, True)
+    share = Metric(name="share", min=0.0, max=1.0)
+    bounded = compare(
+        make_arm("a", dict(before), metric="share", declared=share),
+        make_arm("b", dict(after), metric="share", declared=share),
+    )
+    assert (bounded.reach, bounded.conclusion) == (1.0, "better")
+    assert bounded.errors is not None
+
+
+def test_twenty_ties_are_no_difference_within_an_interval() -> None:
+    found = compare(make_arm("a", spread([1.0, 0.0] * 10)), make_arm("b", spread([1.0, 0.0] * 10)))
+    assert found.others is not None
+    assert found.others.p == 1.0
+    assert found.others.interval.low == -found.others.interval.high
+    assert 0.1 < found.others.interval.high < 0.25
+    assert found.conclusion == "no difference shown"
+
+
+def test_differences_that_are_rounding_only_are_ties() -> None:
+    before = {f"t{n}": [0.1, 0.2] for n in range(30)}
+    after = {f"t{n}": [0.2, 0.1 + (1e-17 if n % 3 else 0.0)] for n in range(30)}
+    found = compare(make_arm("a", dict(before), metric="share"), make_arm("b", dict(after), metric="share"))
+    assert (found.ties, found.conclusion) == (30, "too few tasks")
+    assert "nothing bounds them" in describe(found)
+
+
+def test_interval_and_p_never_disagree_whatever_the_family() -> None:
+    chance = np.random.default_rng(4)
+    for _ in range(60):
+        n, k = int(chance.integers(6, 14)), int(chance.integers(1, 4))
+        rates = chance.random(4)
+        arms = [
+            make_arm(name, {f"t{i}": (chance.random(k) < rate).astype(float).tolist() for i in range(n)})
+            for name, rate in zip("abcd", rates, strict=True)
+        ]
+        for found in compare_all([(arms[0], other) for other in arms[1:]]):
+            for answer in (found.here, found.others):
+                assert answer is not None
+                is_without_zero = answer.interval.low > 0 or answer.interval.high < 0
+                assert is_without_zero == (answer.p_adjusted < 0.05), answer
+
+
+def test_more_tasks_that_flip_the_same_way_never_undo_what_is_shown() -> None:
+    for tasks in (6, 8, 12, 20):
+        shown = []
+        for flipped in range(tasks + 1):
+            before, after = spread([0.0] * tasks), spread([1.0] * flipped + [0.0] * (tasks - flipped))
+            found = compare(make_arm("a", before), make_arm("b", after)).others
+            assert found is not None
+            shown.append(found.p < 0.05)
+        assert shown == sorted(shown)
+        assert shown.index(True) in {5, 6}
+
+
+def test_fewer_than_five_tasks_that_differ_show_nothing_and_it_says_so() -> None:
+    found = compare(make_arm("a", spread([0.0] * 30)), make_arm("b", spread([1.0] * 4 + [0.0] * 26)))
+    assert found.conclusion == "no difference shown"
+    assert describe(found).endswith("Only 4 tasks differ: too few to show anything.")
+
+
+def test_both_questions_are_answered_in_one_sentence() -> None:
+    before = {f"t{n}": [1.0 if n < 4 else 0.0] * 5 for n in range(12)}
+    after = {f"t{n}": [1.0 if n < 9 else 0.0] * 5 for n in range(12)}
+    found = compare(make_arm("v1", dict(before)), make_arm("v2", dict(after)))
+    assert describe(found) == (
+        "On these 12 tasks v2 is better (p < 0.001). On tasks like these: +0.417 (0.045 to 0.788), p = 0.031."
+    )
 
 
 def test_treating_replications_as_independent_would_not_cover() -> None:

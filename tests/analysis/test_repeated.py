@@ -2,8 +2,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
+from labrunner.analysis.interval import TaskMean, mean_interval
 from labrunner.analysis.repeated import pass_all_k, pass_at_k, repeated_success
 from labrunner.analysis.tally import Cell
 
@@ -47,18 +47,24 @@ def test_many_replications_are_told_at_a_few_k_and_at_the_largest() -> None:
     assert [one.k for one in found] == [*range(1, 11), 20, 50, 60]
 
 
-def test_the_interval_agrees_with_scipys_bootstrap() -> None:
+def test_the_interval_is_that_of_a_mean_of_as_many_tries() -> None:
     chance = np.random.default_rng(5)
     passed = chance.binomial(4, chance.beta(0.7, 0.7, size=40))
     cells = {f"t{n}": cell(int(count), 4) for n, count in enumerate(passed)}
-    (_, found, *_) = repeated_success(cells, ALONE)
-    values = np.array([pass_all_k(int(count), 4, 2) for count in passed])
-    expected = stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="percentile", random_state=chance
-    ).confidence_interval
-    assert found.all_pass.value == pytest.approx(values.mean())
-    assert found.all_pass.low == pytest.approx(expected.low, abs=0.015)
-    assert found.all_pass.high == pytest.approx(expected.high, abs=0.015)
+    (first, found, *_) = repeated_success(cells, ALONE)
+    tasks = [TaskMean(mean=pass_all_k(int(count), 4, 2), graded=2.0) for count in passed]
+    expected = mean_interval(tasks, is_rate=True)
+    assert expected is not None
+    assert (found.all_pass.low, found.all_pass.high) == (expected.low, expected.high)
+    mean = mean_interval([TaskMean(mean=count / 4, graded=4) for count in passed.tolist()], is_rate=True)
+    assert mean is not None
+    assert (first.any_passes.low, first.any_passes.high) == (mean.low, mean.high)
+
+
+def test_fewer_than_ten_tasks_carry_no_interval_of_more_than_one_try() -> None:
+    found = repeated_success({f"t{n}": cell(n % 4, 4) for n in range(9)}, ALONE)
+    assert found[0].any_passes.low is not None
+    assert [(one.any_passes.low, one.all_pass.high) for one in found[1:]] == [(None, None)] * 3
 
 
 def test_the_same_data_give_the_same_interval() -> None:
@@ -66,14 +72,14 @@ def test_the_same_data_give_the_same_interval() -> None:
     assert repeated_success(cells, ALONE) == repeated_success(cells, ALONE)
 
 
-def test_groups_are_drawn_whole() -> None:
+def test_groups_are_units() -> None:
     cells = {f"t{n}": cell(4 if n < 6 else 0, 4) for n in range(12)}
     alone = repeated_success(cells, ALONE)[0].any_passes
     grouped = repeated_success(cells, {f"t{n}": f"g{n // 6}" for n in range(12)})[0]
     assert grouped.units == 2
-    assert (grouped.any_passes.low, grouped.any_passes.high) == (0.0, 1.0)
+    assert grouped.any_passes.low is not None
     assert alone.low is not None
-    assert alone.low > 0.0
+    assert grouped.any_passes.low < alone.low
 
 
 def test_one_group_has_no_interval() -> None:
@@ -82,10 +88,9 @@ def test_one_group_has_no_interval() -> None:
     assert found[0].any_passes.value == 0.75
 
 
-def test_tasks_that_are_all_alike_have_no_interval_rather_than_one_of_no_width() -> None:
-    every = repeated_success({f"t{n}": Cell(graded=3, passed=3) for n in range(5)}, {})
-    assert [(one.all_pass.value, one.all_pass.low, one.all_pass.high) for one in every] == [
-        (1.0, None, None)
-    ] * 3
-    mixed = {f"t{n}": Cell(graded=3, passed=n % 4) for n in range(8)}
-    assert all(one.all_pass.low is not None for one in repeated_success(mixed, {})[:2])
+def test_tasks_that_are_all_alike_have_an_interval_of_some_width() -> None:
+    every = repeated_success({f"t{n}": Cell(graded=3, passed=3) for n in range(12)}, {})
+    for one in every:
+        assert one.all_pass.value == one.all_pass.high == 1.0
+        assert one.all_pass.low is not None
+        assert one.all_pass.low < 0.8

@@ -60,10 +60,10 @@ def test_totals_and_variants_add_up_to_what_was_planned() -> None:
 def test_figures_carry_the_inputs_to_compute_them_again() -> None:
     ext = json.loads(canonical.encode(make_summary()))["ext"]
     figures = ext["figures"]["b"]
-    assert (figures["lower"], figures["observed"], figures["upper"]) == (0.5, 1.0, 1.0)
+    assert (figures["lower"], figures["observed"], figures["upper"]) == (0.125, 1.0, 1.0)
     assert (figures["ungraded_tasks"], figures["first_ungraded"]) == (3, ["t1", "t2", "t3"])
     assert (figures["coverage"], figures["causes"]) == (0.125, {"grade_error": 1})
-    assert ext["figures"]["a"]["interval"]["method"] == "t over tasks"
+    assert ext["figures"]["a"]["interval"]["method"] == "Wilson over tasks"
     assert (ext["figures"]["a"]["tasks"], ext["is_valid"]) == (4, False)
 
 

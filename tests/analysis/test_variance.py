@@ -2,13 +2,14 @@ import random
 
 import numpy as np
 import pytest
+from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 from labrunner.analysis.measure import Measure, choose_measure
 from labrunner.analysis.tally import Cell, VariantTally
 from labrunner.analysis.variance import detectable, split_variance
 from tests.analysis.trial_rows import graded
 
-SCORE = Measure(name="score", is_binary=False, is_bounded=True)
+SCORE = Measure(name="score", is_rate=False)
 
 
 def cells_of(values: dict[str, list[float]]) -> list[Cell]:
@@ -61,5 +62,9 @@ def test_ragged_replications_take_the_mean_of_one_over_k() -> None:
     assert found.within == pytest.approx((0.5 + 1 / 3) / 2)
 
 
-def test_the_detectable_difference_is_2_8_standard_errors() -> None:
-    assert detectable(0.1) == pytest.approx(0.2801585, abs=1e-6)
+@pytest.mark.parametrize("freedom", [5, 9, 19, 99.5])
+def test_the_detectable_difference_is_where_the_noncentral_t_has_80_percent(freedom: float) -> None:
+    found = detectable(0.1, freedom) / 0.1
+    limit = stats.t.ppf(0.975, freedom)
+    assert stats.nct.sf(limit, freedom, found) == pytest.approx(0.8, abs=1e-6)
+    assert found > 2.8015852

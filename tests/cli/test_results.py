@@ -26,7 +26,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_show_tells_figures_chart_differences_and_retries(here: Path) -> None:
     answer = lab("show", "made", cwd=here)
     assert answer.code == 0, answer.err
-    for part in ("●", "pass@k", "against base", "+0.750", "better", "retries: the mean", "not stable"):
+    for part in ("●", "pass@k", "against base", "+0.750", "better", "retries: the mean", "not bounded"):
         assert part in answer.out, part
 
 
@@ -46,8 +46,8 @@ def test_what_is_required_and_not_met_is_exit_4(here: Path, command: str) -> Non
     )
     assert unmet.code == 4
     assert "not met: pass >= 0.9: base's pass is 0.25" in unmet.err
-    assert "not met: base >= new: worse" in unmet.err
-    assert "not met: --require-stable: not stable:" in unmet.err
+    assert "not met: base >= new: it is worse than that" in unmet.err
+    assert "not met: --require-stable: not bounded:" in unmet.err
 
 
 def test_a_wrong_requirement_is_bad_input_before_anything_is_read(here: Path) -> None:

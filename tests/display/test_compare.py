@@ -1,5 +1,5 @@
 from labrunner.analysis.comparison import compare_all
-from labrunner.analysis.power import estimate_pilots, make_grid
+from labrunner.analysis.power import estimate_pilots, layout_of, make_grid
 from labrunner.display.compare import show_comparisons
 from labrunner.display.power import show_power
 from tests.analysis.arms import ERROR, make_arm
@@ -25,9 +25,11 @@ def told_of(width: int = 110) -> str:
 def test_everything_to_judge_a_comparison_by_is_told() -> None:
     told = unwrapped(told_of())
     assert "new against base: better" in told
-    assert "difference +0.700 (0.217 to 1.000)" in told
+    assert "On these 10 tasks new is better (p = 0.021). On tasks like these: +0.700 (0.2" in told
+    assert "tasks like these +0.700 (0.2" in told
+    assert "conclusion about tasks like these: better" in told
     assert "means base 0.200, new 0.900 (`solved`)" in told
-    assert "p-value p = 0.039 (exact McNemar)" in told
+    assert "p = 0.021; trials permuted within tasks, all of them" in told
     assert "tasks 10 tasks: 8 better, 1 alike, 1 worse" in told
     assert "errors +0.636 to +0.727, however 1 errored trial had ended" in told
     assert "retries +0.600 to +0.700 with 1 retried trial scored for either side" in told
@@ -44,17 +46,28 @@ def test_several_comparisons_say_how_they_were_adjusted() -> None:
     base = make_arm("base", {f"t{n}": [0.0] for n in range(8)})
     others = [make_arm(name, {f"t{n}": [1.0] for n in range(8)}) for name in ("b", "c")]
     told = unwrapped(to_text(show_comparisons(compare_all([(base, other) for other in others]), None), 110))
-    assert "p = 0.008 (exact McNemar); p = 0.016 after Holm over 2 comparisons" in told
+    assert "at 97.5%), p = 0.016 after Holm over 2; sign-flip over tasks" in told
 
 
 def test_a_grid_of_detectable_differences_is_shown_with_the_plans_own() -> None:
     arms = [
         make_arm(name, {f"t{n}": [float((n + s) % 2), 1.0] for n in range(20)}) for s, name in enumerate("ab")
     ]
-    grids = [make_grid(pilot, tasks=30, replications=4) for pilot in estimate_pilots(arms)]
+    layout = layout_of([None] * 30)
+    grids = [make_grid(pilot, layout, replications=4, detect=0.1) for pilot in estimate_pilots(arms)]
     told = to_text(show_power(grids))
     assert "K = 1  K = 3  K = 4  K = 5  K = 10" in told
-    assert "this plan, 30 tasks x 4: 0.190" in told
+    assert "this plan, 30 tasks x 4: 0.1" in told
+    assert "for the pilot is itself only a sample" in unwrapped(told)
+    assert "to show a true difference of 0.1 4 times out of 5, with both variants:" in told
+
+
+def test_a_plan_that_can_show_nothing_says_so() -> None:
+    arms = [
+        make_arm(name, {f"t{n}": [float((n + s) % 2), 1.0] for n in range(20)}) for s, name in enumerate("ab")
+    ]
+    grids = [make_grid(pilot, layout_of([None] * 5), replications=4) for pilot in estimate_pilots(arms)]
+    assert "this plan, 5 tasks x 4: too few to speak of other tasks; it takes 6" in to_text(show_power(grids))
 
 
 def test_a_pilot_that_can_tell_nothing_says_so() -> None:

@@ -70,9 +70,9 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "",
         "variant  planned  graded  pass  fail  errors  retried   mean  95% interval",
         "────────────────────────────────────────────────────────────────────────────",
-        "a              8       8     6     2       0        0  0.750  0.000 to 1.000",
+        "a              8       8     6     2       0        0  0.750  0.136 to 0.983",
         "",
-        "a  ├────────────────────────────────────────────────────────●──────────────────┤",
+        "a            ├──────────────────────────────────────────────●─────────────────┤",
         "   0                0.25                0.5               0.75                 1",
         "",
         "variant  lower  observed  upper  coverage  within tasks  between    icc",
@@ -81,10 +81,11 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "",
         "variant  k  pass@k  95% interval    pass^k  95% interval",
         "──────────────────────────────────────────────────────────",
-        "a        1   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
-        "         2   0.750  0.250 to 1.000   0.750  0.250 to 1.000",
+        "a        1   0.750  0.136 to 0.983   0.750  0.136 to 0.983",
+        "         2   0.750  undefined        0.750  undefined",
         "",
-        "mean of `solved` over 4 tasks, each weighing the same; interval: t over tasks",
+        "mean of `solved` over 4 tasks, each weighing the same; interval: Wilson over",
+        "tasks",
         "",
         "one trial  lab show last TRIAL",
     ]
@@ -128,7 +129,7 @@ def test_variants_with_other_methods_are_told_apart() -> None:
     told = unwrapped(
         show(make_summary(*all_graded("a"), *(graded("b", f"t{n}", value=float(n)) for n in range(2))))
     )
-    assert "a: mean of `solved` over 4 tasks, each weighing the same; interval: t over tasks" in told
+    assert "a: mean of `solved` over 4 tasks, each weighing the same; interval: Wilson over tasks" in told
     assert "b: mean of `solved` over 2 tasks, each weighing the same; interval: Wilson over tasks" in told
 
 

@@ -1,4 +1,4 @@
-"""Whether two yes-or-no facts go together: in one table, or in one table a task.
+"""Whether two yes-or-no facts go together, in one table a task.
 
 A table counts trials: `both` (retried and passed, say), `first` (retried only), `second` (passed only) and
 `neither`.
@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from labrunner.analysis.distributions import chi_square_tail, hypergeometric_chances, normal_quantile
+from labrunner.analysis.distributions import chi_square_tail, normal_quantile
 
 LEVEL: Final = 0.95
-_ROUNDING: Final = 1e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +69,6 @@ def cochran_mantel_haenszel(tables: Sequence[Table]) -> Association:
     )
 
 
-def unstratified(tables: Sequence[Table]) -> Association:
-    """Association in all tables taken as one: Fisher's exact test, and the odds ratio."""
-    whole = Table(
-        both=sum(table.both for table in tables),
-        first=sum(table.first for table in tables),
-        second=sum(table.second for table in tables),
-        neither=sum(table.neither for table in tables),
-    )
-    is_telling = _variance(whole) > 0
-    return Association(
-        method="Fisher's exact test, all tasks together",
-        strata=int(is_telling),
-        p_value=fisher(whole) if is_telling else None,
-        statistic=None,
-        odds_ratio=common_odds_ratio([whole]),
-    )
-
-
 def common_odds_ratio(tables: Sequence[Table]) -> OddsRatio:
     """Mantel and Haenszel's estimate; interval by Robins, Breslow and Greenland's variance."""
     shares = [_shares(table) for table in tables if table.total]
@@ -104,15 +85,6 @@ def common_odds_ratio(tables: Sequence[Table]) -> OddsRatio:
     ratio = total_for / total_against
     factor = math.exp(normal_quantile((1 + LEVEL) / 2) * math.sqrt(variance))
     return OddsRatio(value=ratio, low=ratio / factor, high=ratio * factor)
-
-
-def fisher(table: Table) -> float:
-    """Two-sided p-value of Fisher's exact test: all tables with these margins that are no likelier."""
-    row, column = table.both + table.first, table.both + table.second
-    lowest = max(0, row + column - table.total)
-    chances = hypergeometric_chances(table.total, row, column)
-    limit = chances[table.both - lowest] * (1 + _ROUNDING)
-    return min(1.0, math.fsum(chance for chance in chances if chance <= limit))
 
 
 @dataclass(frozen=True, slots=True)

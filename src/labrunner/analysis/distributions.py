@@ -37,3 +37,23 @@ def hypergeometric_chances(total: int, row: int, column: int) -> list[float]:
     logs = log_choose(row, corner) + log_choose(total - row, column - corner) - log_choose(total, column)
     chances: list[float] = numpy.exp(logs).tolist()
     return chances
+
+
+def t_tail(freedom: float, statistic: float) -> float:
+    """Chance of a Student's t this large or larger, without losing small ones."""
+    return float(load_special().stdtr(freedom, -statistic))
+
+
+def normal_tail(statistic: float) -> float:
+    """Chance of a normal deviate this large or larger."""
+    return float(load_special().ndtr(-statistic))
+
+
+def noncentral_t_cdf(freedom: float, shift: float, statistic: float) -> float:
+    """Chance that a noncentral t is at most `statistic`."""
+    return float(load_special().nctdtr(freedom, shift, statistic))
+
+
+def chi_square_quantile(probability: float, freedom: float) -> float:
+    """Quantile of a chi-square."""
+    return float(load_special().chdtri(freedom, 1 - probability))

@@ -1,12 +1,13 @@
 """One variant's figures, each with the inputs that it was computed from.
 
 Rules: a mean is the average of task means, so that every task weighs the same; errors are never zeros and
-never vanish: `lower` counts them as 0, `observed` leaves them out, `upper` counts them as 1.
+never vanish: `lower` counts them as 0, `observed` leaves them out, `upper` counts them as 1 (or as the ends
+of the declared scale). What is owed is missing too, and counts alike.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,12 +15,13 @@ from labrunner.analysis.expense import Expense, Quantity, VariantExpense
 from labrunner.analysis.interval import Interval, TaskMean, mean_interval
 from labrunner.analysis.measure import PASS, Measure, average, choose_measure
 from labrunner.analysis.repeated import Repeated, repeated_success
-from labrunner.analysis.tally import Tally, VariantTally
+from labrunner.analysis.tally import Cell, Tally, VariantTally
 from labrunner.analysis.variance import VarianceSplit, split_variance
 
 __all__ = ["PASS", "Figures", "compute_all", "compute_figures", "from_plain", "to_plain"]
 
 NAMED_TASKS: Final = 20
+_VERDICTS: Final = Measure(name=PASS, is_rate=True, low=0.0, high=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,17 @@ class Figures:
     most_graded: int
     measure: str
     """What `observed` averages: the primary metric, or `pass`."""
+    better: Literal["higher", "lower"]
+    scale: tuple[float, float] | None
+    """Declared ends of the measure's scale."""
     observed: float | None
     lower: float | None
-    """None, like `upper`, where the measure is not on a scale from 0 to 1."""
+    """Errored and missing trials scored at the scale's lower end; None, like `upper`, where nothing bounds
+    it."""
     upper: float | None
     interval: Interval | None
     pass_rate: float | None
+    pass_interval: Interval | None
     variance: VarianceSplit | None
     """None, like `repeated` and `interval`, in a summary without intervals."""
     repeated: tuple[Repeated, ...]
@@ -109,6 +116,7 @@ def compute_figures(
     graded = {task_id: cell for task_id, cell in variant.cells.items() if cell.graded}
     ungraded = [task_id for task_id in tally.groups if task_id not in graded]
     counts = [cell.graded for cell in graded.values()]
+    each = planned // len(tally.groups) if tally.groups else 0
     return Figures(
         variant_id=variant_id,
         planned=planned,
@@ -131,11 +139,14 @@ def compute_figures(
         fewest_graded=min(counts, default=0),
         most_graded=max(counts, default=0),
         measure=measure.name,
+        better=measure.better,
+        scale=measure.bounds,
         observed=average(map(measure.mean, graded.values())),
-        lower=_bound(variant, measure, errors=0.0),
-        upper=_bound(variant, measure, errors=1.0),
+        lower=_bound(tally, variant, measure, each=each, end=measure.low),
+        upper=_bound(tally, variant, measure, each=each, end=measure.high),
         interval=_interval(tally, variant, measure) if with_interval else None,
         pass_rate=average(cell.passed / cell.graded for cell in graded.values()),
+        pass_interval=_interval(tally, variant, _VERDICTS) if with_interval else None,
         variance=split_variance(list(graded.values()), measure) if with_interval else None,
         repeated=repeated_success(graded, tally.groups) if with_interval else (),
         expense=expense.quantities() if expense else {},
@@ -160,10 +171,19 @@ def from_plain(plain: object) -> Figures:
     return msgspec.convert(plain, Figures)
 
 
-def _bound(variant: VariantTally, measure: Measure, *, errors: float) -> float | None:
-    if not measure.is_bounded:
+def _bound(
+    tally: Tally, variant: VariantTally, measure: Measure, *, each: int, end: float | None
+) -> float | None:
+    """The mean with everything that has no grade scored at one end: errors, and what is not finished."""
+    if end is None or measure.bounds is None:
         return None
-    return average(measure.mean_with(cell, errors=errors) for cell in variant.cells.values())
+    empty = Cell()
+    means = []
+    for task_id in tally.groups:
+        cell = variant.cells.get(task_id, empty)
+        missing = max(0, each - cell.graded - cell.errors - variant.left_out[task_id])
+        means.append(measure.mean_with(cell, errors=end, missing=missing))
+    return average(means)
 
 
 def _interval(tally: Tally, variant: VariantTally, measure: Measure) -> Interval | None:
@@ -172,4 +192,4 @@ def _interval(tally: Tally, variant: VariantTally, measure: Measure) -> Interval
         for task_id, cell in variant.cells.items()
         if cell.graded
     ]
-    return mean_interval(tasks, is_binary=measure.is_binary) if tasks else None
+    return mean_interval(tasks, is_rate=measure.is_rate, bounds=measure.bounds)

@@ -2,19 +2,22 @@
 
 Rules: the task is the unit, since its replications share its difficulty; where tasks name a group, the
 group is. No hand-written distributions: quantiles come from scipy, which is loaded only when a figure is
-asked for. Where data can't carry an interval there is none (None), never one of no width.
+asked for. Where data can't carry an interval there is none (None), never one of no width. An interval of a
+rate never shrinks because a trial failed: a perfect record says no more than its number of tasks does.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from labrunner.analysis.distributions import normal_quantile, t_quantile
+from labrunner.analysis.clusters import Clustered, cluster
+from labrunner.analysis.distributions import t_quantile
 
+LEVEL: Final = 0.95
+DOUBT: Final = 2.0
+"""How many tasks' worth of doubt there is about how alike trials of a task are; see `_effective_size`."""
 Method = Literal["t over tasks", "t over groups", "Wilson over tasks", "Wilson over groups"]
-_Unit = Literal["tasks", "groups"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +31,12 @@ class Interval:
     tasks: int
     units: int
     """Independent units: tasks, or groups of tasks."""
-    standard_error: float | None
-    """None for Wilson's, which has none. Intervals of rates are cut off at 0 and 1; this is not."""
+    standard_error: float
+    """Of the mean, by the spread between units; for Wilson's before doubt is mixed in."""
+    freedom: float
+    """Degrees of freedom of the t quantile."""
+    effective_size: float | None
+    """How many independent trials would tell as much about a rate; None for other scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,81 +44,80 @@ class TaskMean:
     """One task's mean over its graded replications, and the group it belongs to."""
 
     mean: float
-    graded: int
+    graded: float
+    """Independent tries behind the mean."""
     group: str | None = None
 
 
-def mean_interval(tasks: Sequence[TaskMean], *, is_binary: bool, level: float = 0.95) -> Interval | None:
-    """Choose the method by the data's shape, and apply it; None with fewer than two independent units."""
-    means = [task.mean for task in tasks]
-    unit: _Unit = "groups" if any(task.group is not None for task in tasks) else "tasks"
-    clusters = _clusters(tasks)
-    if len(clusters) < 2:
-        return None
-    if unit == "tasks" and is_binary and all(task.graded == 1 for task in tasks):
-        return _wilson(sum(means), unit, tasks=len(tasks), units=len(tasks), level=level)
-    if min(means) == max(means):
-        # Equal means show no spread to estimate from. At the edge of a 0/1 scale the units still
-        # bound the rate; elsewhere nothing does.
-        rate = means[0] if is_binary and means[0] in {0.0, 1.0} else None
-        units = len(clusters)
-        return (
-            None if rate is None else _wilson(rate * units, unit, tasks=len(tasks), units=units, level=level)
-        )
-    found = _student(clusters, unit, level=level)
-    return _clip(found) if is_binary else found
+def mean_interval(
+    tasks: Sequence[TaskMean],
+    *,
+    is_rate: bool,
+    bounds: tuple[float, float] | None = None,
+    level: float = LEVEL,
+) -> Interval | None:
+    """Wilson's interval for rates, Student's for other scores, cut at the scale's declared bounds.
 
-
-def _clip(interval: Interval) -> Interval:
-    """Cut off what lies beyond the scale: no rate is there, so nothing is lost."""
-    return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
-
-
-def _clusters(tasks: Sequence[TaskMean]) -> list[list[float]]:
-    """Task means by group; a task without one stands alone."""
-    grouped: defaultdict[str, list[float]] = defaultdict(list)
-    alone = []
-    for task in tasks:
-        if task.group is None:
-            alone.append([task.mean])
-        else:
-            grouped[task.group].append(task.mean)
-    return [*alone, *grouped.values()]
-
-
-def _student(clusters: list[list[float]], unit: _Unit, *, level: float) -> Interval:
-    """Student's t around the mean of task means, with the cluster-robust standard error.
-
-    With one task a cluster this is the ordinary standard error of the mean.
+    None with fewer than two independent units, and for scores that are all equal: they show no spread.
     """
-    units, tasks = len(clusters), sum(len(cluster) for cluster in clusters)
-    mean = math.fsum(value for cluster in clusters for value in cluster) / tasks
-    squares = math.fsum(math.fsum(value - mean for value in cluster) ** 2 for cluster in clusters)
-    error = math.sqrt(squares * units / (units - 1)) / tasks
-    half = t_quantile(units - 1, (1 + level) / 2) * error
+    found = cluster([task.mean for task in tasks], [task.group for task in tasks]) if tasks else None
+    if found is None:
+        return None
+    unit: Literal["tasks", "groups"] = "groups" if any(task.group is not None for task in tasks) else "tasks"
+    if is_rate:
+        return _wilson(found, unit, tries=math.fsum(task.graded for task in tasks), level=level)
+    return _student(found, unit, bounds, level=level) if found.standard_error else None
+
+
+def _student(
+    found: Clustered, unit: Literal["tasks", "groups"], bounds: tuple[float, float] | None, *, level: float
+) -> Interval:
+    half = t_quantile(found.freedom, (1 + level) / 2) * found.standard_error
+    lowest, highest = bounds or (-math.inf, math.inf)
     return Interval(
-        low=mean - half,
-        high=mean + half,
+        low=max(lowest, found.mean - half),
+        high=min(highest, found.mean + half),
         method="t over tasks" if unit == "tasks" else "t over groups",
         level=level,
-        tasks=tasks,
-        units=units,
-        standard_error=error,
+        tasks=found.tasks,
+        units=found.units,
+        standard_error=found.standard_error,
+        freedom=found.freedom,
+        effective_size=None,
     )
 
 
-def _wilson(successes: float, unit: _Unit, *, tasks: int, units: int, level: float) -> Interval:
-    """Wilson's score interval for a rate: holds near 0 and 1, where others have no width."""
-    z = normal_quantile((1 + level) / 2)
-    rate, shrink = successes / units, 1 + z * z / units
-    centre = (rate + z * z / (2 * units)) / shrink
-    half = z * math.sqrt(rate * (1 - rate) / units + z * z / (4 * units * units)) / shrink
+def _wilson(found: Clustered, unit: Literal["tasks", "groups"], *, tries: float, level: float) -> Interval:
+    """Wilson's score interval on the effective size, with a t quantile: holds near 0 and 1 too."""
+    rate, size = min(1.0, max(0.0, found.mean)), _effective_size(found, tries)
+    quantile = t_quantile(found.freedom, (1 + level) / 2)
+    pull = quantile * quantile / size
+    centre = (rate + pull / 2) / (1 + pull)
+    half = quantile * math.sqrt(rate * (1 - rate) / size + pull / (4 * size)) / (1 + pull)
+    # Ends of a perfect record, and of one without a success: these are never passed.
+    units = found.effective_units
+    best, worst = units / (units + quantile * quantile), quantile * quantile / (units + quantile * quantile)
     return Interval(
-        low=max(0.0, centre - half),
-        high=min(1.0, centre + half),
+        low=max(0.0, min(centre - half, rate, best)),
+        high=min(1.0, max(centre + half, rate, worst)),
         method="Wilson over tasks" if unit == "tasks" else "Wilson over groups",
         level=level,
-        tasks=tasks,
-        units=units,
-        standard_error=None,
+        tasks=found.tasks,
+        units=found.units,
+        standard_error=found.standard_error,
+        freedom=found.freedom,
+        effective_size=size,
     )
+
+
+def _effective_size(found: Clustered, tries: float) -> float:
+    """How many independent trials would tell as much: p(1-p)/SE², with doubt mixed in near 0 and 1.
+
+    Near the ends few tasks have failed (or passed), so data hardly tell how alike trials of a task are.
+    There the worst is mixed in, a task's trials all alike: then only units count. In the middle nothing is.
+    """
+    rate = min(1.0, max(0.0, found.mean))
+    variance, units = rate * (1 - rate), found.effective_units
+    doubt = (1 - 4 * variance) * DOUBT / (DOUBT + units * variance)
+    seen = found.standard_error * found.standard_error / variance if variance else 0.0
+    return min(tries, 1 / ((1 - doubt) * seen + doubt / units)) if doubt or seen else tries

@@ -1,13 +1,14 @@
 """What is averaged over a task's trials: the primary metric, or verdicts.
 
-Rule: errors are never zeros and never vanish. A mean leaves them out; what it would be with each of them
-scored 0, or 1, is asked for by name.
+Rules: errors are never zeros and never vanish. A mean leaves them out; what it would be with each of them
+scored at the lowest, or highest, end of the scale is asked for by name. Direction and bounds of a scale are
+declared by its author, never read off the scores that happened to come.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from labrunner.analysis.tally import Cell, VariantTally
 
@@ -20,14 +21,33 @@ class Measure:
     """How a cell's trials are scored."""
 
     name: str
-    is_binary: bool
-    """Whether every trial scored 0 or 1."""
-    is_bounded: bool
-    """Whether scores lie between 0 and 1, so that a missing one can be bounded."""
+    is_rate: bool
+    """Whether every trial scored 0 or 1, on a scale that ends there."""
+    better: Literal["higher", "lower"] = "higher"
+    low: float | None = None
+    """The scale's lower end; None, like `high`, where nothing bounds it."""
+    high: float | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Both ends of the scale, so that a missing score can be bounded."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return 1 if self.better == "higher" else -1
 
     def total(self, cell: Cell) -> float:
         """Sum over graded trials."""
         return cell.passed if self.name == PASS else cell.total
+
+    def values(self, cell: Cell) -> list[float]:
+        """Scores of the graded trials; those of a rate are sorted, ones first."""
+        if self.name != PASS and cell.values is not None:
+            return cell.values
+        ones = round(self.total(cell))
+        return [1.0] * ones + [0.0] * (cell.graded - ones)
 
     def spread(self, cell: Cell) -> float:
         """Sum of squared distances from the cell's mean."""
@@ -40,13 +60,14 @@ class Measure:
         return self.total(cell) / cell.graded if cell.graded else None
 
     def mean_with(
-        self, cell: Cell, *, errors: float | None = None, retried: float | None = None
+        self, cell: Cell, *, errors: float | None = None, retried: float | None = None, missing: int = 0
     ) -> float | None:
         """Mean with every errored trial scored as given, and with every retried one scored as given.
 
-        None leaves errored trials out, and retried ones as they ended.
+        None leaves errored trials out, and retried ones as they ended. `missing` trials, which are not
+        finished, are scored like errored ones.
         """
-        total, count, left = self.total(cell), cell.graded, cell.errors
+        total, count, left = self.total(cell), cell.graded, cell.errors + missing
         if retried is not None:
             total += retried * (cell.retried_graded + cell.retried_errors) - self._retried_total(cell)
             count, left = count + cell.retried_errors, left - cell.retried_errors
@@ -67,12 +88,19 @@ def choose_measure(*variants: VariantTally) -> Measure:
     """The primary metric where all trials name the same one, else verdicts."""
     names = set().union(*(variant.metrics for variant in variants))
     name = names.pop() if len(names) == 1 else PASS
-    if name == PASS:
-        return Measure(name=PASS, is_binary=True, is_bounded=True)
+    if name == PASS or all(variant.is_verdict for variant in variants):
+        return Measure(name=name, is_rate=True, low=0.0, high=1.0)
+    declared = {variant.declared for variant in variants if variant.metrics}
+    metric = declared.pop() if len(declared) == 1 else None
+    if metric is None or metric.name != name:
+        return Measure(name=name, is_rate=False)
+    is_binary = all(variant.is_binary for variant in variants)
     return Measure(
         name=name,
-        is_binary=all(variant.is_binary for variant in variants),
-        is_bounded=all(variant.lowest >= 0.0 and variant.highest <= 1.0 for variant in variants),
+        is_rate=is_binary and (metric.min, metric.max, metric.better) == (0, 1, "higher"),
+        better=metric.better,
+        low=metric.min,
+        high=metric.max,
     )
 
 

@@ -9,8 +9,10 @@ from typing import Final
 
 from labrunner.analysis.measure import Measure
 from labrunner.analysis.tally import Cell, VariantTally
+from labrunner.experiment.model import Population
 
 NAMED: Final = 20
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class Arm:
     """Every task that was planned, with its group."""
     digests: Mapping[str, str]
     """Digests of the tasks' contents."""
+    population: Population = "tasks_like_these"
+    """What its run's conclusions speak of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +100,21 @@ def differences(pairing: Pairing, measure: Measure) -> list[Scored]:
 
 
 def extreme_differences(
-    pairing: Pairing, measure: Measure, *, errors: bool = False, retried: bool = False, favour: float
+    pairing: Pairing,
+    measure: Measure,
+    *,
+    ends: tuple[float, float],
+    errors: bool = False,
+    retried: bool = False,
 ) -> list[Scored]:
-    """Differences with errored (or retried) trials scored for the other side (1) or for the baseline (0)."""
+    """Differences with errored (or retried) trials of the two sides scored as `ends` says."""
 
     def score(value: float) -> Callable[[Cell], float | None]:
         return lambda cell: measure.mean_with(
             cell, errors=value if errors else None, retried=value if retried else None
         )
 
-    return _subtract(pairing.tasks, score(1 - favour), score(favour))
+    return _subtract(pairing.tasks, score(ends[0]), score(ends[1]))
 
 
 def sum_by_unit(scored: Sequence[Scored]) -> list[float]:
@@ -126,7 +135,10 @@ def _subtract(
     for task in tasks:
         before, after = baseline_score(task.baseline), other_score(task.other)
         if before is not None and after is not None:
-            scored.append((task, after - before))
+            difference = after - before
+            # Sums in another order differ in their last digits: that is no difference.
+            is_even = abs(difference) <= _ROUNDING * max(abs(before), abs(after))
+            scored.append((task, 0.0 if is_even else difference))
     return scored
 
 

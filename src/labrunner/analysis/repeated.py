@@ -2,33 +2,26 @@
 
 Rules: the unbiased estimators, task by task, averaged over tasks; only for k up to the smallest number of
 graded trials of any task. The mean rate is never put into p^k: where tasks differ, that understates it.
-Intervals are percentiles of a bootstrap over tasks (groups of tasks where they are named), seeded.
+Intervals are those of a mean rate (`labrunner.analysis.interval`), so that of pass@1 is the mean's own.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
+from labrunner.analysis.interval import TaskMean, mean_interval
 from labrunner.analysis.tally import Cell
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Matrix = np.ndarray[Any, np.dtype[np.float64]]
-
-DRAWS: Final = 2_000
-SEED: Final = 20_260_101
-LEVEL: Final = 0.95
 _ALL_UP_TO: Final = 10
 _STEPS: Final = (20, 50, 100, 200, 500, 1000)
+FEWEST_UNITS: Final = 10
+"""With fewer tasks or groups no interval is told of more than one try: none would hold its level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
-    """A figure with its bootstrap interval; None where data can't carry one: one unit, or all alike."""
+    """A figure with its interval; None where data can't carry one."""
 
     value: float
     low: float | None
@@ -46,8 +39,6 @@ class Repeated:
     """pass^k."""
     tasks: int
     units: int
-    draws: int
-    seed: int
 
 
 def pass_at_k(passed: int, graded: int, k: int) -> float:
@@ -66,26 +57,19 @@ def repeated_success(cells: Mapping[str, Cell], groups: Mapping[str, str | None]
     fewest = min((cell.graded for cell in graded.values()), default=0)
     if fewest < 2:
         return ()
-    units = _count_units(graded, groups)
-    shapes = sorted({(cell.passed, cell.graded) for cell in graded.values()})
-    chosen = _choose(fewest)
-    columns = [
-        [score(passed, count, k) for passed, count in shapes]
-        for k in chosen
-        for score in (pass_at_k, pass_all_k)
-    ]
-    figures = _bootstrap(units, shapes, columns)
+    shapes = {(cell.passed, cell.graded) for cell in graded.values()}
+    units = len(
+        {(task_id, False) if (group := groups.get(task_id)) is None else (group, True) for task_id in graded}
+    )
     return tuple(
         Repeated(
             k=k,
-            any_passes=figures[2 * number],
-            all_pass=figures[2 * number + 1],
+            any_passes=_bound(graded, groups, units, k, {s: pass_at_k(*s, k) for s in shapes}),
+            all_pass=_bound(graded, groups, units, k, {s: pass_all_k(*s, k) for s in shapes}),
             tasks=len(graded),
-            units=len(units),
-            draws=DRAWS,
-            seed=SEED,
+            units=units,
         )
-        for number, k in enumerate(chosen)
+        for k in _choose(fewest)
     )
 
 
@@ -94,56 +78,21 @@ def _choose(fewest: int) -> list[int]:
     return [*range(1, min(fewest, _ALL_UP_TO) + 1), *steps, *([fewest] if fewest > _ALL_UP_TO else [])]
 
 
-_Shape = tuple[int, int]
-"""Passed and graded trials of a task: tasks of the same shape are alike in every figure here."""
-
-
-def _count_units(cells: Mapping[str, Cell], groups: Mapping[str, str | None]) -> list[Counter[_Shape]]:
-    """The units that are drawn: shapes of the tasks in each group; a task without one stands alone."""
-    units: dict[tuple[str, bool], Counter[_Shape]] = {}
-    for task_id, cell in cells.items():
-        group = groups.get(task_id)
-        key = (task_id, False) if group is None else (group, True)
-        units.setdefault(key, Counter())[cell.passed, cell.graded] += 1
-    return list(units.values())
-
-
-def _bootstrap(
-    units: Sequence[Counter[_Shape]], shapes: Sequence[_Shape], columns: Sequence[Sequence[float]]
-) -> list[Bounded]:
-    """Average every column over tasks, and over tasks of drawn units."""
-    numpy = import_module("numpy")
-    scores = numpy.array(columns).T
-    kinds = Counter(frozenset(unit.items()) for unit in units)
-    weights = numpy.array([_weights(dict(kind), shapes) for kind in kinds], dtype=float)
-    whole = numpy.array(list(kinds.values())) @ weights
-    values = whole @ scores / whole.sum()
-    if len(units) < 2:
-        return [Bounded(value=float(value), low=None, high=None) for value in values]
-    drawn = _draw(list(kinds.values())) @ weights
-    means = drawn @ scores / drawn.sum(axis=1, keepdims=True)
-    low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return [_bound(*map(float, figure)) for figure in zip(values, low, high, strict=True)]
-
-
-def _bound(value: float, low: float, high: float) -> Bounded:
-    """Where every draw gives the same there is no spread to tell an interval from, and none of no width."""
-    return (
-        Bounded(value=value, low=None, high=None) if low == high else Bounded(value=value, low=low, high=high)
+def _bound(
+    cells: Mapping[str, Cell],
+    groups: Mapping[str, str | None],
+    units: int,
+    k: int,
+    scores: Mapping[tuple[int, int], float],
+) -> Bounded:
+    """The average over tasks, and its interval: k trials are one try."""
+    tasks: Sequence[TaskMean] = [
+        TaskMean(mean=scores[cell.passed, cell.graded], graded=cell.graded / k, group=groups.get(task_id))
+        for task_id, cell in cells.items()
+    ]
+    interval = mean_interval(tasks, is_rate=True) if k == 1 or units >= FEWEST_UNITS else None
+    return Bounded(
+        value=math.fsum(task.mean for task in tasks) / len(tasks),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
     )
-
-
-def _draw(kinds: Sequence[int]) -> "Matrix":
-    """How many units of each kind are in each draw.
-
-    Drawing n units with replacement and counting their kinds is one multinomial draw over kinds, so
-    the cost does not grow with the number of tasks where these are alike.
-    """
-    numpy = import_module("numpy")
-    units = sum(kinds)
-    draws: Matrix = numpy.random.default_rng(SEED).multinomial(units, numpy.array(kinds) / units, size=DRAWS)
-    return draws
-
-
-def _weights(counted: Mapping[_Shape, int], shapes: Sequence[_Shape]) -> list[int]:
-    return [counted.get(shape, 0) for shape in shapes]

@@ -15,12 +15,12 @@ from labrunner.analysis.comparison import Comparison, compare_all
 from labrunner.analysis.conduct import Conduct
 from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
-from labrunner.analysis.measure import choose_measure
 from labrunner.analysis.outage import Outage, find_outage
 from labrunner.analysis.pairing import Arm
-from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
+from labrunner.analysis.retryshift import RetryShift, report_retries
+from labrunner.analysis.sentences import describe
 from labrunner.analysis.tally import Cell, Tally, VariantTally
-from labrunner.experiment.model import Budget
+from labrunner.experiment.model import Budget, Population
 
 _SUMS: Final = tuple(field.name for field in fields(Cell))
 
@@ -40,7 +40,7 @@ class Report:
     cautions: tuple[Caution, ...]
 
 
-def make_report(
+def make_report(  # noqa: PLR0913 - all that a report speaks of
     tally: Tally,
     planned: Mapping[str, int],
     *,
@@ -48,12 +48,13 @@ def make_report(
     with_intervals: bool = True,
     budget: Budget | None = None,
     conduct: Conduct | None = None,
+    population: Population = "tasks_like_these",
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
     figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
-    arms = make_arms(tally, planned)
+    arms = make_arms(tally, planned, population=population)
     comparisons = compare_all([(arms[0], other) for other in arms[1:]]) if with_intervals else ()
-    shift = report_retries([_headline(tally, each) for each in figures]) if with_intervals else None
+    shift = report_retries(list(zip(arms, figures, strict=True))) if with_intervals else None
     outage = find_outage(expense.variants) if expense and with_intervals else None
     return Report(
         has_intervals=with_intervals,
@@ -66,7 +67,12 @@ def make_report(
 
 
 def make_arms(
-    tally: Tally, planned: Mapping[str, int], *, prefix: str = "", digests: Mapping[str, str] | None = None
+    tally: Tally,
+    planned: Mapping[str, int],
+    *,
+    prefix: str = "",
+    digests: Mapping[str, str] | None = None,
+    population: Population = "tasks_like_these",
 ) -> tuple[Arm, ...]:
     """A run's variants as sides of comparisons."""
     return tuple(
@@ -76,6 +82,7 @@ def make_arms(
             tally=tally.variants.get(variant_id, VariantTally()),
             groups=tally.groups,
             digests=digests or {},
+            population=population,
         )
         for variant_id in planned
     )
@@ -88,7 +95,7 @@ def to_ext(report: Report, tally: Tally) -> dict[str, Any]:
         "is_valid": all(each.is_valid for each in report.figures),
         "tasks": len(tally.groups),
         "figures": {each.variant_id: to_plain(each) for each in report.figures},
-        "comparisons": [asdict(each) for each in report.comparisons],
+        "comparisons": [asdict(each) | {"says": describe(each)} for each in report.comparisons],
         "retry_shift": asdict(report.retry_shift) if report.retry_shift else None,
         "outage": asdict(report.outage) if report.outage else None,
         "warnings": [asdict(each) for each in report.cautions],
@@ -105,17 +112,6 @@ def from_ext(ext: Mapping[str, Any], order: tuple[str, ...]) -> Report:
         retry_shift=msgspec.convert(ext["retry_shift"], RetryShift | None),
         outage=msgspec.convert(ext["outage"], Outage | None),
         cautions=msgspec.convert(ext["warnings"], tuple[Caution, ...]),
-    )
-
-
-def _headline(tally: Tally, figures: Figures) -> Headline:
-    variant = tally.variants.get(figures.variant_id, VariantTally())
-    return Headline(
-        variant_id=figures.variant_id,
-        tally=variant,
-        measure=choose_measure(variant),
-        observed=figures.observed,
-        interval=figures.interval,
     )
 
 

@@ -1,34 +1,29 @@
 """Did retries bend the result? Inputs that trigger errors get re-rolled, and those may be the hard ones.
 
 Rule: outcomes alone can't rule the bias out, since a clean retry looks like a clean first attempt. So the
-headline is told again with retried trials scored 0, scored 1 and left out, and retry rates are compared.
+verdict goes by bounds: the headline with retried trials scored at the scale's lower end, and at its upper
+one. It is bounded when neither moves it by more than a margin, not bounded when one does, and can't be told
+where nothing bounds a score. Retry rates and odds are told beside it; they prove nothing either way.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
-from labrunner.analysis.association import Association, Table, cochran_mantel_haenszel, fisher, unstratified
-from labrunner.analysis.interval import Interval
-from labrunner.analysis.measure import Measure, average
+from labrunner.analysis.answers import ask_others
+from labrunner.analysis.association import Association, Table, cochran_mantel_haenszel
+from labrunner.analysis.figures import Figures
+from labrunner.analysis.measure import Measure, average, choose_measure
+from labrunner.analysis.pairing import Arm, PairedTask
 from labrunner.analysis.permutation import adjust_holm
-from labrunner.analysis.tally import Cell, VariantTally
+from labrunner.analysis.tally import Cell
 from labrunner.analysis.variance import ALPHA
 
-CAUTION: Final = (
-    "outcomes alone can't rule out a bias by retries: only the bounds, the retry rates and the causes can"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
-    """A variant's observed mean, where it is known, with its interval and what it averages."""
-
-    variant_id: str
-    tally: VariantTally
-    measure: Measure
-    observed: float | None
-    interval: Interval | None
+MARGIN: Final = 0.02
+"""How far retries may move a mean, by default: as a share of the scale."""
+CAUTION: Final = "rates and odds can't rule a bias by retries out: only the bounds can"
+Bounded = Literal["bounded", "not bounded", "can't tell"]
+_RATE: Final = Measure(name="retried", is_rate=True, better="lower", low=0.0, high=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +37,18 @@ class VariantShift:
     most_attempts: int
     headline: float | None
     as_zero: float | None
-    """The headline with retried trials scored 0; None, like `as_one`, without bounds of the scale."""
+    """The headline with retried trials scored at the scale's lower end; None, like `as_one`, without
+    bounds."""
     as_one: float | None
     left_out: float | None
-    interval_low: float | None
-    interval_high: float | None
+    move: float | None
+    """How far retried trials can have moved the mean, as a share of the scale."""
+    answer: Bounded
     within_tasks: Association
-    """Final success with having been retried, stratified by task."""
-    overall: Association
+    """Final success with having been retried, stratified by task; p adjusted by Holm over variants."""
     rate_p: float | None
-    """Retry rate against that of `rate_baseline`: Fisher's exact test, adjusted by Holm."""
+    """Retry rate against that of `rate_baseline`, paired by task, adjusted by Holm; None with too few
+    tasks."""
     rate_baseline: str | None = None
     """The variant that this one is compared with; None for one that others are compared with."""
 
@@ -66,59 +63,91 @@ class RetryShift:
     """The report."""
 
     variants: tuple[VariantShift, ...]
-    is_stable: bool
-    reasons: tuple[str, ...]
-    """Why it is not stable."""
+    margin: float
+    answer: Bounded
+    """The worst of the variants' answers."""
+    notes: tuple[str, ...]
+    """What else is remarkable."""
     verdict: str
     caution: str
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether retries can't have moved any mean by more than the margin."""
+        return self.answer == "bounded"
+
 
 def report_retries(
-    headlines: Sequence[Headline], baselines: Mapping[str, str] | None = None
+    arms: Sequence[tuple[Arm, Figures]],
+    baselines: Mapping[str, str] | None = None,
+    *,
+    margin: float = MARGIN,
 ) -> RetryShift | None:
     """Report on retries; None when there were none.
 
-    `baselines` names what each variant is compared with; every other one with the first, unless told.
+    Attempts are those that the tallies were told of, in earlier runs of a lineage too. `baselines` names
+    what each variant is compared with; every other one with the first, unless told.
     """
-    if not any(headline.tally.retried for headline in headlines):
+    if not any(arm.tally.retried for arm, _ in arms):
         return None
     if baselines is None:
-        baselines = {each.variant_id: headlines[0].variant_id for each in headlines[1:]}
-    shifts = _with_rates([_shift(headline) for headline in headlines], baselines)
-    reasons = tuple(reason for shift in shifts for reason in _reasons(shift))
+        baselines = {arm.name: arms[0][0].name for arm, _ in arms[1:]}
+    by_name = {arm.name: arm for arm, _ in arms}
+    rates = _compare_rates(by_name, baselines)
+    shifts = _adjust_odds([_shift(arm, figures, margin) for arm, figures in arms])
+    shifts = [
+        replace(each, rate_p=rates.get(each.variant_id), rate_baseline=baselines.get(each.variant_id))
+        for each in shifts
+    ]
+    answers = {each.answer for each in shifts}
+    answer = next(each for each in ("not bounded", "can't tell", "bounded") if each in answers)
     return RetryShift(
         variants=tuple(shifts),
-        is_stable=not reasons,
-        reasons=reasons,
-        verdict=_verdict(shifts, reasons),
+        margin=margin,
+        answer=answer,
+        notes=tuple(note for each in shifts for note in _notes(each)),
+        verdict=_verdict(shifts, answer, margin),
         caution=CAUTION,
     )
 
 
-def _shift(headline: Headline) -> VariantShift:
-    tally, measure = headline.tally, headline.measure
+def _shift(arm: Arm, figures: Figures, margin: float) -> VariantShift:
+    tally, measure = arm.tally, choose_measure(arm.tally)
     cells = tally.cells.values()
-    tables = [_table(cell) for cell in cells]
-
-    def scored(value: float) -> float | None:
-        return average(measure.mean_with(cell, retried=value) for cell in cells)
-
+    low, high = (
+        None if end is None else average(measure.mean_with(cell, retried=end) for cell in cells)
+        for end in measure.bounds or (None, None)
+    )
+    move = _move(figures.observed, low, high, measure)
     return VariantShift(
-        variant_id=headline.variant_id,
+        variant_id=arm.name,
         finished=tally.graded + tally.errors,
         retried=tally.retried,
         attempts=tally.attempts,
         most_attempts=tally.most_attempts,
-        headline=headline.observed,
-        as_zero=scored(0.0) if measure.is_bounded else None,
-        as_one=scored(1.0) if measure.is_bounded else None,
+        headline=figures.observed,
+        as_zero=low,
+        as_one=high,
         left_out=average(measure.mean_of_first_attempts(cell) for cell in cells),
-        interval_low=headline.interval.low if headline.interval else None,
-        interval_high=headline.interval.high if headline.interval else None,
-        within_tasks=cochran_mantel_haenszel(tables),
-        overall=unstratified(tables),
+        move=move,
+        answer=_answer(tally.retried, move, margin),
+        within_tasks=cochran_mantel_haenszel([_table(cell) for cell in cells]),
         rate_p=None,
     )
+
+
+def _move(observed: float | None, low: float | None, high: float | None, measure: Measure) -> float | None:
+    if observed is None or low is None or high is None or measure.bounds is None:
+        return None
+    return max(observed - low, high - observed) / (measure.bounds[1] - measure.bounds[0])
+
+
+def _answer(retried: int, move: float | None, margin: float) -> Bounded:
+    if not retried:
+        return "bounded"
+    if move is None:
+        return "can't tell"
+    return "bounded" if move <= margin else "not bounded"
 
 
 def _table(cell: Cell) -> Table:
@@ -131,28 +160,44 @@ def _table(cell: Cell) -> Table:
     )
 
 
-def _with_rates(shifts: list[VariantShift], baselines: Mapping[str, str]) -> list[VariantShift]:
-    known = {shift.variant_id: shift for shift in shifts}
-    adjusted = adjust_holm([fisher(_rates(known[name], known[other])) for other, name in baselines.items()])
-    found = dict(zip(baselines, adjusted, strict=True))
+def _compare_rates(arms: Mapping[str, Arm], baselines: Mapping[str, str]) -> dict[str, float]:
+    """p-values of retry rates, paired by task: trials of a task share what makes them fail."""
+    found = {}
+    for name, baseline in baselines.items():
+        answer = ask_others(_rate_differences(arms[baseline], arms[name]), _RATE)
+        if answer is not None:
+            found[name] = answer.p
+    return dict(zip(found, adjust_holm(list(found.values())), strict=True))
+
+
+def _rate_differences(baseline: Arm, other: Arm) -> list[tuple[PairedTask, float]]:
+    scored = []
+    for task_id, group in baseline.groups.items():
+        cells = baseline.tally.cells.get(task_id), other.tally.cells.get(task_id)
+        before, after = (None if cell is None else _as_rate(cell) for cell in cells)
+        if before is not None and after is not None and before.graded and after.graded:
+            task = PairedTask(task_id=task_id, group=group, baseline=before, other=after)
+            scored.append((task, after.passed / after.graded - before.passed / before.graded))
+    return scored
+
+
+def _as_rate(cell: Cell) -> Cell:
+    """A task's finished trials, counted as passed where they were retried."""
+    return Cell(graded=cell.graded + cell.errors, passed=cell.retried_graded + cell.retried_errors)
+
+
+def _adjust_odds(shifts: Sequence[VariantShift]) -> list[VariantShift]:
+    known = [each.within_tasks.p_value for each in shifts if each.within_tasks.p_value is not None]
+    adjusted = iter(adjust_holm(known))
     return [
-        replace(shift, rate_p=found.get(shift.variant_id), rate_baseline=baselines.get(shift.variant_id))
-        for shift in shifts
+        each
+        if each.within_tasks.p_value is None
+        else replace(each, within_tasks=replace(each.within_tasks, p_value=next(adjusted)))
+        for each in shifts
     ]
 
 
-def _rates(baseline: VariantShift, other: VariantShift) -> Table:
-    return Table(
-        both=other.retried,
-        first=other.finished - other.retried,
-        second=baseline.retried,
-        neither=baseline.finished - baseline.retried,
-    )
-
-
-def _reasons(shift: VariantShift) -> list[str]:
-    if shift.retried and shift.headline is None:
-        return [f"{shift.variant_id}: nothing is graded"]
+def _notes(shift: VariantShift) -> list[str]:
     found = []
     if shift.rate_p is not None and shift.rate_p < ALPHA:
         found.append(
@@ -164,27 +209,23 @@ def _reasons(shift: VariantShift) -> list[str]:
         found.append(
             f"{shift.variant_id}: retried trials of a task end otherwise than its others (p = {p:.3g})"
         )
-    if _is_beyond_interval(shift):
-        found.append(
-            f"{shift.variant_id}: scoring retried trials 0 or 1 moves the mean out of its interval "
-            f"({shift.as_zero:.3f} to {shift.as_one:.3f})"
-        )
     return found
 
 
-def _is_beyond_interval(shift: VariantShift) -> bool:
-    bounds = (shift.as_zero, shift.as_one, shift.interval_low, shift.interval_high)
-    match bounds:
-        case (float() as zero, float() as one, float() as low, float() as high):
-            return zero < low or one > high
-        case _:
-            return False
-
-
-def _verdict(shifts: Sequence[VariantShift], reasons: tuple[str, ...]) -> str:
+def _verdict(shifts: Sequence[VariantShift], answer: Bounded, margin: float) -> str:
     retried = sum(shift.retried for shift in shifts)
     finished = sum(shift.finished for shift in shifts)
-    counted = f"{retried:,} of {finished:,} trials needed a retry"
+    counted = f"{answer}: {retried:,} of {finished:,} trials needed a retry"
+    if answer == "can't tell":
+        names = ", ".join(shift.variant_id for shift in shifts if shift.answer == answer)
+        return f"{counted}, and nothing bounds what those of {names} would have scored without"
+    worst = max((shift for shift in shifts if shift.move is not None), key=lambda shift: shift.move or 0.0)
+    moved = f"{worst.move:.3f}" if worst.move is not None else "-"
+    if answer == "bounded":
+        return (
+            f"{counted}; scored as the worst or the best, they move no mean by more than {moved} of its scale"
+        )
     return (
-        f"not stable: {counted}; {'; '.join(reasons)}" if reasons else f"stable: {counted}, and nothing moves"
+        f"{counted}; scored as the worst or the best, they move {worst.variant_id}'s mean by up to {moved} "
+        f"of its scale, more than {margin:g}"
     )

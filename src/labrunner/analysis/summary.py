@@ -14,7 +14,7 @@ from labrunner.analysis.figures import Figures
 from labrunner.analysis.lineage import Lineage
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
 from labrunner.analysis.tally import Tally
-from labrunner.experiment.model import Budget
+from labrunner.experiment.model import Budget, Population
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
 
@@ -31,13 +31,20 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     budget: Budget | None = None,
     lineage: Lineage | None = None,
     conduct: Conduct | None = None,
+    population: Population = "tasks_like_these",
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
     Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
     """
     report = make_report(
-        tally, planned, expense=expense, with_intervals=with_intervals, budget=budget, conduct=conduct
+        tally,
+        planned,
+        expense=expense,
+        with_intervals=with_intervals,
+        budget=budget,
+        conduct=conduct,
+        population=population,
     )
     figures = report.figures
     return SummaryRecord(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from labrunner.experiment.model import LARGEST_SCORE, Experiment, Metric
 from labrunner.records.cause import Cause
 from labrunner.records.glance import TrialGlance
 from labrunner.records.rows import TrialRow
@@ -35,6 +36,8 @@ class Cell:
     first_passed: int | None = None
     """Replication of the first trial that passed: an example to look at."""
     first_failed: int | None = None
+    values: list[float] | None = None
+    """Every graded trial's primary metric, in the order of commits; None while all of them are 0 or 1."""
 
     @property
     def failed(self) -> int:
@@ -57,10 +60,16 @@ class VariantTally:
     most_attempts: int = 0
     invalidated: int = 0
     """Trials marked as not to be used. They are in no other figure here."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """The same, by task."""
     lowest: float = float("inf")
     highest: float = float("-inf")
     is_binary: bool = True
     """Whether every primary metric so far was 0 or 1."""
+    is_verdict: bool = True
+    """Whether every primary metric so far was 1 for a pass and 0 for a fail: the verdict by another name."""
+    declared: Metric | None = None
+    """What the experiment says of its metric."""
 
     @property
     def graded(self) -> int:
@@ -88,10 +97,10 @@ class VariantTally:
             self.most_attempts = attempts
         if attempts > 1:
             self.retried += 1
-        if row.outcome == "failed":
+        if row.outcome == "failed" or not is_score(row.primary_metric_value):
             cell.errors += 1
             cell.retried_errors += attempts > 1
-            self.causes[row.cause or Cause.RUNNER] += 1
+            self.causes[row.cause or (Cause.RUNNER if row.outcome == "failed" else Cause.GRADE_ERROR)] += 1
         else:
             self._add_grade(cell, row, is_retried=attempts > 1)
 
@@ -105,6 +114,10 @@ class VariantTally:
             # Squared distances are summed as they come: sums of squares lose all when values are large.
             distance = value - total / graded
             cell.spread += distance * distance * graded / (graded + 1)
+        if cell.values is not None:
+            cell.values.append(value)
+        elif value != 0.0 and value != 1.0:
+            cell.values = [*[1.0] * round(total), *[0.0] * (graded - round(total)), value]
         cell.graded = graded + 1
         cell.total = total + value
         # The lowest replication of each verdict is remembered, in whatever order trials come.
@@ -119,6 +132,8 @@ class VariantTally:
             cell.retried_graded += 1
             cell.retried_passed += has_passed
             cell.retried_total += value
+        if self.is_verdict and value != has_passed:
+            self.is_verdict = False
         self._note_value(row, value)
 
     def _note_value(self, row: Trial, value: float) -> None:
@@ -135,17 +150,42 @@ class VariantTally:
             self.flags.update(row.flags)
 
 
+def is_score(value: float | None) -> bool:
+    """Whether a primary metric, if there is one, is a number that can be reckoned with."""
+    return value is None or -LARGEST_SCORE <= value <= LARGEST_SCORE
+
+
 class Tally:
     """What is known about a run's finished trials, variant by variant."""
 
-    def __init__(self, groups: Mapping[str, str | None], invalidated: Collection[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        groups: Mapping[str, str | None],
+        invalidated: Collection[str] = frozenset(),
+        *,
+        metric: Metric | None = None,
+        tags: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         """Take the run's task ids in order, each with the group that its author gave it, if any.
 
-        Trials whose ids are in `invalidated` are counted and otherwise left out.
+        Trials whose ids are in `invalidated` are counted and otherwise left out. `metric` is what the
+        experiment declares of its scores, `tags` are those of its tasks.
         """
         self.groups = groups
+        self.tags = tags or {}
+        self.metric = metric
         self._invalidated = invalidated
         self.variants: dict[str, VariantTally] = {}
+
+    @classmethod
+    def of(cls, experiment: Experiment, invalidated: Collection[str] = frozenset()) -> "Tally":
+        """An empty one for an experiment's trials."""
+        return cls(
+            {task.id: task.group for task in experiment.tasks},
+            invalidated,
+            metric=declared_metric(experiment),
+            tags={task.id: task.tags for task in experiment.tasks if task.tags},
+        )
 
     def add(self, row: Trial, *, earlier: int = 0) -> bool:
         """Take in one final trial, in any order; tell whether it counts.
@@ -155,11 +195,18 @@ class Tally:
         """
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
-            variant = self.variants[row.ids.variant_id] = VariantTally()
+            variant = self.variants[row.ids.variant_id] = VariantTally(declared=self.metric)
         if row.ids.trial_id in self._invalidated:
             variant.invalidated += 1
+            variant.left_out[row.ids.task_id] += 1
             return False
         if row.outcome == "cancelled":
             return False
         variant.add(row, earlier=earlier)
         return True
+
+
+def declared_metric(experiment: Experiment) -> Metric | None:
+    """What an experiment's graders declare of their scores, where all of them declare the same."""
+    declared = {task.grader.metric for task in experiment.tasks}
+    return declared.pop() if len(declared) == 1 else None

@@ -6,9 +6,10 @@ Add replications where the difference within tasks is large, add tasks where the
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
-from labrunner.analysis.distributions import normal_quantile
+from labrunner.analysis.distributions import noncentral_t_cdf, t_quantile
 from labrunner.analysis.measure import Measure
 from labrunner.analysis.tally import Cell
 
@@ -61,6 +62,20 @@ def sample_variance(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def detectable(standard_error: float) -> float:
-    """The true difference that a two-sided test at 5% would show four times out of five."""
-    return (normal_quantile(1 - ALPHA / 2) + normal_quantile(POWER)) * standard_error
+def detectable(standard_error: float, freedom: float) -> float:
+    """The true difference that a two-sided t test at 5% shows four times out of five."""
+    return required_shift(freedom) * standard_error
+
+
+@cache
+def required_shift(freedom: float, power: float = POWER, alpha: float = ALPHA) -> float:
+    """By how many standard errors the truth must differ from zero: where the noncentral t has this power."""
+    limit = t_quantile(freedom, 1 - alpha / 2)
+    low, high = 0.0, 2.0 * limit + 10.0
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if noncentral_t_cdf(freedom, middle, limit) > 1 - power:
+            low = middle
+        else:
+            high = middle
+    return high

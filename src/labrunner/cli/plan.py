@@ -2,7 +2,7 @@
 
 import sys
 
-from labrunner.analysis.power import PowerGrid, estimate_pilots, make_grid
+from labrunner.analysis.power import PowerGrid, layout_of, make_grid
 from labrunner.cli.options import find_runs
 from labrunner.cli.retry import describe_plan, plain_plan, plan_reusing
 from labrunner.cli.target import Call, make_target_app
@@ -10,10 +10,10 @@ from labrunner.display.console import make_console
 from labrunner.display.plan import show_plan, show_reuse
 from labrunner.display.power import show_power
 from labrunner.engine.footprint import Footprint, estimate_footprint
-from labrunner.engine.results import read_results
+from labrunner.engine.piloting import read_pilots
 from labrunner.engine.retrying import Retry
 from labrunner.engine.run import concurrency_of
-from labrunner.errors import ExitCode
+from labrunner.errors import ExitCode, InputError
 from labrunner.experiment import codec
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule
@@ -42,11 +42,17 @@ def plan(call: Call) -> int:
 
 def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...] | None:
     """What this plan would show, going by a pilot run; None when nobody named one."""
+    if call.detect is not None and call.detect <= 0:
+        raise InputError("--detect", f"expected a difference above 0, found {call.detect:g}")
     if call.power is None:
+        if call.detect is not None:
+            raise InputError("--detect", "needs a pilot to go by: --power RUN")
         return None
-    pilots = estimate_pilots(read_results(find_run(find_runs(call.log_dir), call.power)).arms())
-    tasks, replications = len(experiment.tasks), experiment.replications
-    return tuple(make_grid(pilot, tasks=tasks, replications=replications) for pilot in pilots)
+    layout = layout_of([task.group for task in experiment.tasks])
+    return tuple(
+        make_grid(pilot, layout, replications=experiment.replications, detect=call.detect)
+        for pilot in read_pilots(find_run(find_runs(call.log_dir), call.power))
+    )
 
 
 def _print_json(

@@ -135,6 +135,7 @@ class Call:
     attempts: int | None
     wait_s: float | None
     power: str | None
+    detect: float | None
     require: tuple[str, ...]
     require_stable: bool
     require_coverage: float | None
@@ -244,6 +245,9 @@ def make_target_app(
         power: Annotated[
             str | None, option("--power", "a pilot run: also show which difference this plan would detect")
         ] = None,
+        detect: Annotated[
+            float | None, option("--detect", "with --power: what it takes to detect this difference")
+        ] = None,
         require: Annotated[
             list[str] | None,
             option("--require", "a condition on the result; not met is exit code 4 (repeatable)"),
@@ -278,6 +282,7 @@ def make_target_app(
                 "--retry-attempts": retry_attempts,
                 "--retry-wait": retry_wait,
                 "--power": power,
+                "--detect": detect,
             },
         )
         models = tuple(dict.fromkeys(model or ()))
@@ -326,6 +331,7 @@ def make_target_app(
             attempts=retry_attempts,
             wait_s=retry_wait,
             power=power,
+            detect=detect,
             require=tuple(require or ()),
             require_stable=bool(require_stable),
             require_coverage=require_coverage,

@@ -5,21 +5,17 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.answers import Answer
 from labrunner.analysis.cautions import Caution, describe_caution
-from labrunner.analysis.comparison import Comparison, Flip, Range, is_conclusion_safe_from_retries
+from labrunner.analysis.comparison import Comparison, Range, is_conclusion_safe_from_retries
+from labrunner.analysis.flips import Flip
 from labrunner.analysis.pairing import Dropped
 from labrunner.analysis.retryshift import RetryShift
+from labrunner.analysis.sentences import describe, describe_p
 from labrunner.display.chart import Dot, DotChart, fit_scale
 from labrunner.display.console import indent, make_fields, make_item, make_line, make_table, stack
 from labrunner.display.quantities import format_count
-from labrunner.display.report import (
-    NEAR_THE_EDGE,
-    format_figure,
-    format_p,
-    format_range,
-    is_near_the_edge,
-    show_shift,
-)
+from labrunner.display.report import format_figure, format_range, show_shift
 
 NAMED: Final = 5
 _STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}
@@ -47,8 +43,8 @@ def _show_chart(comparisons: Sequence[Comparison]) -> RenderableType | None:
         Dot(
             label=each.other if shared else f"{each.other} - {each.baseline}",
             value=each.difference,
-            low=each.interval.low if each.interval else None,
-            high=each.interval.high if each.interval else None,
+            low=each.answer.interval.low if each.answer else None,
+            high=each.answer.interval.high if each.answer else None,
         )
         for each in comparisons
         if each.difference is not None
@@ -70,19 +66,19 @@ def _show_one(comparison: Comparison) -> RenderableType:
     heading = f"{comparison.other} against {comparison.baseline}: {comparison.conclusion}"
     return stack(
         make_line(heading, _STYLES.get(comparison.conclusion, "bold")),
+        indent(make_line(describe(comparison))),
         indent(make_fields([field for field in _fields(comparison) if field[1]])),
-        indent(make_line(NEAR_THE_EDGE, "dim")) if is_near_the_edge(comparison) else None,
         _show_flips(f"better with {comparison.other}", comparison.up, comparison.wins),
         _show_flips(f"better with {comparison.baseline}", comparison.down, comparison.losses),
     )
 
 
 def _fields(comparison: Comparison) -> list[tuple[str, str]]:
-    interval = comparison.interval
     means = (
         f"{comparison.baseline} {format_figure(comparison.baseline_mean)}, "
         f"{comparison.other} {format_figure(comparison.other_mean)}"
     )
+    scale = f"`{comparison.measure}`{', lower is better' if comparison.is_lower_better else ''}"
     counted = f"{format_count(comparison.tasks, 'task')}: " + ", ".join(
         f"{count} {word}"
         for count, word in (
@@ -91,14 +87,12 @@ def _fields(comparison: Comparison) -> list[tuple[str, str]]:
             (comparison.losses, "worse"),
         )
     )
+    asked = "these tasks" if comparison.population == "these_tasks" else "tasks like these"
     return [
-        ("difference", _describe_difference(comparison)),
-        ("means", f"{means} (`{comparison.measure}`)" if comparison.difference is not None else ""),
-        (
-            "interval",
-            f"95%, {interval.method}, {interval.units} {comparison.unit}" if interval else "undefined",
-        ),
-        ("p-value", _describe_p(comparison)),
+        ("means", f"{means} ({scale})" if comparison.difference is not None else ""),
+        ("these tasks", _describe_answer(comparison, comparison.here)),
+        ("tasks like these", _describe_answer(comparison, comparison.others)),
+        ("conclusion", f"about {asked}: {comparison.conclusion}"),
         ("tasks", counted),
         ("detectable", _describe_detectable(comparison)),
         ("errors", _describe_errors(comparison)),
@@ -107,28 +101,24 @@ def _fields(comparison: Comparison) -> list[tuple[str, str]]:
     ]
 
 
-def _describe_difference(comparison: Comparison) -> str:
-    if comparison.difference is None:
-        return "none: no task is graded on both sides"
-    interval = comparison.interval
-    told = f" ({format_range(interval.low, interval.high)})" if interval else ""
-    return f"{comparison.difference:+.3f}{told}"
-
-
-def _describe_p(comparison: Comparison) -> str:
-    if comparison.p is None:
-        return "undefined: fewer than two tasks or groups"
-    told = f"{format_p(comparison.p.value)} ({comparison.p.method})"
-    if comparison.family == 1:
-        return told
-    return f"{told}; {format_p(comparison.p_adjusted)} after Holm over {comparison.family} comparisons"
+def _describe_answer(comparison: Comparison, answer: Answer | None) -> str:
+    if answer is None:
+        return f"no answer from {comparison.units} {comparison.unit}" if comparison.here else ""
+    interval = answer.interval
+    return (
+        f"{answer.difference:+.3f} "
+        f"({format_range(interval.low, interval.high)} at {100 * interval.level:.3g}%), "
+        f"{describe_p(answer.p_adjusted, comparison.family)}; {answer.method}"
+    )
 
 
 def _describe_detectable(comparison: Comparison) -> str:
-    if comparison.detectable is None:
+    if comparison.others is None:
         return ""
+    if comparison.detectable is None:
+        return "no difference on this scale would be shown 4 times out of 5 by so few tasks that vary so much"
     return (
-        f"{format_figure(comparison.detectable)}: what this many tasks and replications show 4 times out of 5"
+        f"{format_figure(comparison.detectable)}: what as many tasks and replications show 4 times out of 5"
     )
 
 

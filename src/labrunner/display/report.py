@@ -13,13 +13,14 @@ from labrunner.analysis.figures import Figures
 from labrunner.analysis.repeated import Bounded, Repeated
 from labrunner.analysis.report import Report
 from labrunner.analysis.retryshift import RetryShift, VariantShift
+from labrunner.analysis.sentences import describe
 from labrunner.display.chart import Dot, DotChart, fit_scale
 from labrunner.display.console import indent, make_item, make_line, make_table, name_once, stack
 from labrunner.display.quantities import format_seconds, format_share
 
 SHOWN_K: Final = 4
-NEAR_THE_EDGE: Final = (
-    "an interval without zero, and no difference shown: conclusions go by p, which assumes less"
+ADJUSTED: Final = (
+    "p and intervals are adjusted for {} comparisons (Holm): together they mislead in 1 of 20 runs"
 )
 _EXPENSES: Final = {
     "time_s": "time",
@@ -33,7 +34,7 @@ _REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% int
 _SPENT: Final = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
 _SHIFT: Final = ("variant", "retried", "rate", "attempts", "most", "as 0", "mean", "as 1", "left out")
 _ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")
-_CHANGES: Final = ("difference", "95% interval", "p", "tasks", "conclusion")
+_CHANGES: Final = ("difference", "interval", "p", "tasks", "conclusion")
 
 
 def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
@@ -42,8 +43,8 @@ def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
     if not known or len({each.measure for each in known}) > 1:
         return None
     dots = [_dot(each) for each in known]
-    is_bounded = all(each.lower is not None for each in known)
-    low, high = fit_scale(dots, within=(0.0, 1.0) if is_bounded else None)
+    scales = {each.scale for each in known}
+    low, high = fit_scale(dots, within=scales.pop() if len(scales) == 1 else None)
     return DotChart(dots=dots, low=low, high=high)
 
 
@@ -196,25 +197,20 @@ def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | Non
         return None
     columns = (f"against {comparisons[0].baseline}", *_CHANGES)
     rows = [(each.other, *_describe_change(each)) for each in comparisons]
+    family = comparisons[0].family
     return stack(
-        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("95% interval",)),
-        make_line(NEAR_THE_EDGE, "dim") if any(map(is_near_the_edge, comparisons)) else None,
+        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("interval",)),
+        make_line(ADJUSTED.format(family), "dim") if family > 1 else None,
+        *(make_line(describe(each)) for each in comparisons),
     )
 
 
-def is_near_the_edge(comparison: Comparison) -> bool:
-    """Whether interval and p-value seem to disagree."""
-    interval = comparison.interval
-    is_shown = comparison.conclusion != "no difference shown"
-    return interval is not None and not is_shown and not interval.low <= 0 <= interval.high
-
-
 def _describe_change(comparison: Comparison) -> tuple[str, ...]:
-    interval, difference = comparison.interval, comparison.difference
+    answer, difference = comparison.answer, comparison.difference
     return (
         "-" if difference is None else f"{difference:+.3f}",
-        format_range(interval.low, interval.high) if interval else "undefined",
-        "-" if comparison.p_adjusted is None else write_p(comparison.p_adjusted),
+        format_range(answer.interval.low, answer.interval.high) if answer else "undefined",
+        "-" if answer is None else write_p(answer.p_adjusted),
         f"{comparison.tasks:,}",
         comparison.conclusion,
     )
@@ -252,22 +248,17 @@ def _show_odds(rows: Sequence[Sequence[str]]) -> RenderableType:
 
 
 def _show_verdict(shift: RetryShift) -> Iterator[RenderableType]:
-    if not shift.reasons:
-        yield make_line(shift.verdict)
-        return
-    yield make_line(shift.verdict.removesuffix(f"; {'; '.join(shift.reasons)}"), "yellow")
-    yield from (indent(make_item("-", reason, "yellow")) for reason in shift.reasons)
+    yield make_line(f"retries {shift.verdict}", "" if shift.is_bounded else "yellow")
+    yield from (indent(make_item("-", note, "yellow")) for note in shift.notes)
 
 
 def _describe_odds(shift: VariantShift) -> Iterator[tuple[str, ...]]:
-    tested = ((shift.within_tasks, "odds within tasks"), (shift.overall, "odds over all tasks"))
-    for found, where in tested:
-        if found.p_value is None:
-            continue
+    found = shift.within_tasks
+    if found.p_value is not None:
         ratio = found.odds_ratio
         yield (
             shift.variant_id,
-            where,
+            "odds within tasks",
             "undefined" if ratio.value is None else f"{ratio.value:.2f}",
             format_range(ratio.low, ratio.high),
             write_p(found.p_value),

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from labrunner.analysis.cautions import Caution, about_agents
 from labrunner.analysis.comparison import Comparison, compare_all
 from labrunner.analysis.figures import Figures, compute_all
-from labrunner.analysis.measure import choose_measure
 from labrunner.analysis.pairing import Arm
 from labrunner.analysis.requirements import Requirements, find_unmet
-from labrunner.analysis.retryshift import Headline, RetryShift, report_retries
+from labrunner.analysis.retryshift import RetryShift, report_retries
 from labrunner.engine.likeness import PairBy, tell_differences
-from labrunner.engine.results import Results, find_comparison, read_results
+from labrunner.engine.results import Results, compare_family, read_results
 from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
@@ -33,12 +32,12 @@ class Contest:
 
     def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
         """What is required and not met, in sentences."""
-        arms = {arm.name: arm for arm in self.arms}
-
-        def compare(baseline: str, other: str) -> Comparison:
-            return find_comparison(self.comparisons, arms[baseline], arms[other])
-
-        return find_unmet(requirements, self.figures, self.retry_shift, compare)
+        return find_unmet(
+            requirements,
+            self.figures,
+            self.retry_shift,
+            lambda pairs: compare_family(self.comparisons, self.arms, pairs),
+        )
 
 
 def compare_runs(
@@ -64,7 +63,7 @@ def compare_runs(
         figures=figures,
         comparisons=compare_all(pairs),
         retry_shift=report_retries(
-            [_headline(*each) for each in zip(arms, figures, strict=True)],
+            list(zip(arms, figures, strict=True)),
             {other.name: first.name for first, other in pairs},
         ),
         cautions=tuple(
@@ -112,13 +111,3 @@ def _find_arm(arms: Sequence[Arm], name: str) -> Arm:
 def _name_figures(results: Results, prefix: str) -> list[Figures]:
     figures = compute_all(results.tally, results.planned, expense=results.expense)
     return [replace(each, variant_id=f"{prefix}{each.variant_id}") for each in figures]
-
-
-def _headline(arm: Arm, figures: Figures) -> Headline:
-    return Headline(
-        variant_id=arm.name,
-        tally=arm.tally,
-        measure=choose_measure(arm.tally),
-        observed=figures.observed,
-        interval=figures.interval,
-    )

@@ -109,8 +109,7 @@ class _Report:
             record, run_id=run_id, recovered_from=str(source.root.resolve())
         )
         self._live = read_transcripts(source.buffer)
-        groups = {task.id: task.group for task in experiment.tasks}
-        self._tally = Tally(groups, {mark.trial_id for mark in read_invalidations(source)})
+        self._tally = Tally.of(experiment, {mark.trial_id for mark in read_invalidations(source)})
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
         self._damaged = 0
 

@@ -58,6 +58,7 @@ class Results:
             expense=self.expense,
             budget=self.experiment.policy.budget,
             lineage=self.lineage,
+            population=self.experiment.population,
             conduct=self.conduct,
         )
         return seal_summary(made, self.basis)
@@ -65,7 +66,8 @@ class Results:
     def arms(self, *, prefix: str = "", pair_by: PairBy = "id") -> tuple[Arm, ...]:
         """The run's variants, as sides of comparisons: within the run, or with other runs' by content."""
         digests = identify_tasks(self.experiment, pair_by)
-        return make_arms(self.tally, self.planned, prefix=prefix, digests=digests)
+        population = self.experiment.population
+        return make_arms(self.tally, self.planned, prefix=prefix, digests=digests, population=population)
 
 
 def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
@@ -82,7 +84,7 @@ def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
         basis = basis_of(seen)
         invalidated = {mark.trial_id for mark in read_invalidations(paths)}
-        tally = Tally({task.id: task.group for task in experiment.tasks}, invalidated)
+        tally = Tally.of(experiment, invalidated)
         for trial, timing in seen.finished():
             finished += 1
             before = earlier.get(trial.schedule_idx, ())
@@ -118,20 +120,27 @@ def find_unmet_in(
     if not requirements:
         return ()
     report = read_report(summary or results.summarise())
-    arms = {arm.name: arm for arm in results.arms()}
+    return find_unmet(
+        requirements,
+        report.figures,
+        report.retry_shift,
+        lambda pairs: compare_family(report.comparisons, results.arms(), pairs),
+    )
 
-    def compare(baseline: str, other: str) -> Comparison:
-        return find_comparison(report.comparisons, arms[baseline], arms[other])
 
-    return find_unmet(requirements, report.figures, report.retry_shift, compare)
-
-
-def find_comparison(known: Sequence[Comparison], baseline: Arm, other: Arm) -> Comparison:
-    """The comparison as its family of comparisons found it; one of its own where the family lacks it."""
-    for found in known:
-        if (found.baseline, found.other) == (baseline.name, other.name):
-            return found
-    return compare_all([(baseline, other)])[0]
+def compare_family(
+    shown: Sequence[Comparison], arms: Sequence[Arm], pairs: Sequence[tuple[str, str]]
+) -> Sequence[Comparison]:
+    """What is shown and the pairs that are named beside it, as one family of comparisons."""
+    known = {frozenset((each.baseline, each.other)) for each in shown}
+    further = [pair for pair in dict.fromkeys(pairs) if frozenset(pair) not in known]
+    # A pair may be named from either side: it is one comparison.
+    once = {frozenset(pair): pair for pair in further}
+    if not once:
+        return shown
+    by_name = {arm.name: arm for arm in arms}
+    family = [*((each.baseline, each.other) for each in shown), *once.values()]
+    return compare_all([(by_name[baseline], by_name[other]) for baseline, other in family])
 
 
 def planned_slots(experiment: Experiment) -> dict[str, int]:

@@ -256,7 +256,7 @@ class Session:
 
 def new_tally(experiment: Experiment) -> Tally:
     """An empty tally that knows the experiment's tasks and their groups."""
-    return Tally({task.id: task.group for task in experiment.tasks})
+    return Tally.of(experiment)
 
 
 def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_intervals: bool) -> SummaryRecord:

@@ -75,6 +75,26 @@ class AgentPart(Part):
     """Whether an agent that wrote no result file counts as one that did not succeed."""
 
 
+class MetricPart(Part):
+    """What the grader's score is: direction and bounds are declared, never guessed."""
+
+    name: Text = "score"
+    """Name of the primary metric. A grader that writes `{"score": x}` means this one; a value under this
+    name in its `metrics` counts as well."""
+    better: Literal["higher", "lower"] = "higher"
+    """Whether more or less of it is better."""
+    min: float | None = None
+    """No score lies below; null: no such bound. A score outside its bounds is an error of the grader."""
+    max: float | None = None
+    """No score lies above; null: no such bound."""
+
+    @model_validator(mode="after")
+    def _have_some_room(self) -> "MetricPart":
+        if self.min is not None and self.max is not None and self.min >= self.max:
+            raise ValueError(f"min ({self.min:g}) must be below max ({self.max:g})")
+        return self
+
+
 class GraderPart(Part):
     """How the grader is started: in the same sandbox, after everything the agent started is gone."""
 
@@ -97,7 +117,10 @@ class GraderPart(Part):
     retries: Annotated[int, Field(ge=0)] = 1
     """How often a failed grader is started again before the whole attempt counts as failed."""
     pass_at: float = 1.0
-    """`{"score": x}` passes when x is at least this."""
+    """`{"score": x}` passes when x is at least this; at most, where `metric` says that lower is better."""
+    metric: MetricPart | None = None
+    """What the score is: `{name, better, min, max}`. null: verdicts, or scores of which higher is better and
+    which nothing bounds."""
     where: Literal["same", "fresh"] = "same"
     """`same`: the sandbox that the agent ran in; `fresh`: a pristine container over the same workspace."""
     repeatable: bool = False
@@ -266,6 +289,9 @@ class ExperimentFile(Part):
     """What is left of an attempt after its commit."""
     replications: Count = 1
     """How often each variant tries each task."""
+    population: Literal["tasks_like_these", "these_tasks"] = "tasks_like_these"
+    """What conclusions and `--require` speak of: tasks of the same kind as these, which needs six tasks or
+    groups at least; or these very tasks, for a fixed suite that is the whole point."""
     order: Literal["balanced", "by_variant", "by_task", "shuffled"] = "balanced"
     """Order of the trials. `balanced`: replication, then task, then variant; `by_variant`: variant,
     replication, task; `by_task`: task, replication, variant; `shuffled`: by the seed."""

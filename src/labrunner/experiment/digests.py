@@ -106,7 +106,10 @@ def measured(value: Any, *, beside_code: bool = False) -> Any:  # noqa: ANN401 -
     names = _measured_names(type(value), beside_code=beside_code)  # type: ignore[arg-type] # mypy: a class is hashable
     if names is None:
         return value
-    return {name: measured(getattr(value, name), beside_code=beside_code) for name in names}
+    plain = {name: measured(getattr(value, name), beside_code=beside_code) for name in names}
+    if isinstance(value, Grader) and value.metric is None:
+        plain.pop("metric", None)
+    return plain
 
 
 @cache

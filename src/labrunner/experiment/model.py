@@ -9,11 +9,17 @@ Hidden things (`target`, `solution`, grader) stand in fields of their own and ne
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 SandboxKind = Literal["docker", "bubblewrap", "process", "fake", "none"]
 """`none` is for Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
+Population = Literal["tasks_like_these", "these_tasks"]
+"""What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
+
+
+LARGEST_SCORE: Final = 1e100
+"""A score beyond this, in either direction, is no measurement; its square would be no number any more."""
 
 
 class Order(StrEnum):
@@ -67,6 +73,16 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What is declared of a score: its name, its direction, and the bounds that it can't leave."""
+
+    name: str
+    better: Literal["higher", "lower"] = "higher"
+    min: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
     """How the grader is started, after the barrier."""
 
@@ -81,6 +97,7 @@ class Grader:
     pass_at: float
     where: Literal["same", "fresh"]
     repeatable: bool
+    metric: Metric | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,3 +269,5 @@ class Experiment:
     policy: Policy
     digest: str
     """Digest of what is measured: everything but policy, names for people, and where files lie."""
+    population: Population = "tasks_like_these"
+    """What conclusions and gates speak of."""

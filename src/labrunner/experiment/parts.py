@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from labrunner.experiment.authored import AgentPart, GraderPart, SandboxPart, SetupPart
-from labrunner.experiment.model import Agent, Folder, Grader, Network, SandboxKind, SandboxPlan, Setup
+from labrunner.experiment.authored import AgentPart, GraderPart, MetricPart, SandboxPart, SetupPart
+from labrunner.experiment.model import Agent, Folder, Grader, Metric, Network, SandboxKind, SandboxPlan, Setup
 from labrunner.experiment.naming import Names, fill_all, fill_env, fill_path
 from labrunner.experiment.problems import Problems
 from labrunner.experiment.reading import Reading
@@ -59,7 +59,14 @@ def resolve_grader(section: Section[GraderPart], names: Names, reading: Reading)
         pass_at=part.pass_at,
         where=part.where,
         repeatable=part.repeatable,
+        metric=_resolve_metric(part.metric),
     )
+
+
+def _resolve_metric(part: MetricPart | None) -> Metric | None:
+    if part is None:
+        return None
+    return Metric(name=part.name, better=part.better, min=part.min, max=part.max)
 
 
 def resolve_setup(section: Section[SetupPart], names: Names, problems: Problems) -> Setup:

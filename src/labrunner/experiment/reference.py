@@ -30,6 +30,7 @@ SECTIONS: Final[Mapping[type[Part], str]] = {
     authored.SetupPart: "setup",
     authored.AgentPart: "agent",
     authored.GraderPart: "grader",
+    authored.MetricPart: "metric of a grader",
     authored.SandboxPart: "sandbox",
     authored.KeepPart: "keep",
     authored.BreakerPart: "breaker",

@@ -70,6 +70,7 @@ def _experiment(
         collect=tuple(file.collect),
         replications=file.replications,
         order=Order(file.order),
+        population=file.population,
         seed=file.seed,
         grade_on_agent_failure=file.grade_on_agent_failure,
         metadata=file.metadata,

@@ -21,6 +21,7 @@ from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.repeated import Bounded
 from labrunner.analysis.report import Report
+from labrunner.analysis.sentences import describe
 from labrunner.analysis.summary import read_report
 from labrunner.engine.lookup import RunInFull
 from labrunner.interop.cases import Case, iter_cases
@@ -169,13 +170,13 @@ def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
     known = [each for each in comparisons if each.difference is not None]
     if not known:
         return
-    columns = ("", "difference", "95% interval", "p", "better", "alike", "worse", "detectable", "conclusion")
+    columns = ("", "difference", "interval", "p", "better", "alike", "worse", "detectable", "conclusion")
     rows = [
         (
             f"{each.other} - {each.baseline}",
             f"{each.difference:+.3f}",
-            f"{number(each.interval.low)} to {number(each.interval.high)}" if each.interval else "undefined",
-            write_p(each.p_adjusted),
+            _range(each),
+            write_p(each.answer.p_adjusted if each.answer else None),
             str(each.wins),
             str(each.ties),
             str(each.losses),
@@ -185,16 +186,22 @@ def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
         for each in known
     ]
     yield "<h2>Differences</h2>\n" + _table(columns, rows)
+    yield from (f"<p>{escape(describe(each))}</p>" for each in known)
     marks = [
         Mark(
             label=f"{each.other} - {each.baseline}",
             value=each.difference or 0.0,
-            low=each.interval.low if each.interval else None,
-            high=each.interval.high if each.interval else None,
+            low=each.answer.interval.low if each.answer else None,
+            high=each.answer.interval.high if each.answer else None,
         )
         for each in known
     ]
     yield draw_marks(marks, zero=True)
+
+
+def _range(comparison: Comparison) -> str:
+    answer = comparison.answer
+    return f"{number(answer.interval.low)} to {number(answer.interval.high)}" if answer else "undefined"
 
 
 def _notes(report: Report, seen: RunInFull) -> Iterator[str]:

@@ -7,6 +7,7 @@ from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.report import Report
+from labrunner.analysis.sentences import describe
 from labrunner.analysis.summary import read_report
 from labrunner.engine.lookup import RunInFull
 
@@ -62,17 +63,21 @@ def _render_comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
         return
     yield "## Differences"
     yield ""
-    columns = ("", "difference", "95% interval", "p", "tasks", "better", "alike", "worse", "conclusion")
+    columns = ("", "difference", "interval", "p", "tasks", "better", "alike", "worse", "conclusion")
     yield from _table(columns, [_compared(each) for each in comparisons])
+    for each in comparisons:
+        yield f"{escape(describe(each))}"
+        yield ""
 
 
 def _compared(comparison: Comparison) -> tuple[str, ...]:
-    interval = comparison.interval
+    answer = comparison.answer
+    interval = answer.interval if answer else None
     return (
         f"{comparison.other} - {comparison.baseline}",
         "-" if comparison.difference is None else f"{comparison.difference:+.3f}",
         f"{number(interval.low)} to {number(interval.high)}" if interval else "undefined",
-        write_p(comparison.p_adjusted),
+        write_p(answer.p_adjusted if answer else None),
         str(comparison.tasks),
         str(comparison.wins),
         str(comparison.ties),

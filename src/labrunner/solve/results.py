@@ -176,6 +176,6 @@ def _metric(
             TaskMean(mean=mean, graded=len(values[task]), group=groups.get(task))
             for task, mean in means.items()
         ]
-        is_binary = all(value in {0.0, 1.0} for scores in values.values() for value in scores)
-        interval = mean_interval(tasks, is_binary=is_binary)
+        is_rate = all(value in {0.0, 1.0} for scores in values.values() for value in scores)
+        interval = mean_interval(tasks, is_rate=is_rate)
     return EvalMetric(name=metric.name, value=float(metric(list(means.values()))), interval=interval)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from labrunner.errors import AttemptFailed
+from labrunner.experiment.model import LARGEST_SCORE
 from labrunner.records import canonical
 from labrunner.records.cause import Cause
 from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, Prediction
@@ -176,7 +177,7 @@ def _finite(name: str, value: Any) -> float:  # noqa: ANN401 - a scorer's own
         number = value_to_float(value)
     except ValueError as error:
         raise ScoringFailed("score_not_number", f"scorer {name}: {error}") from error
-    if not math.isfinite(number):
+    if not abs(number) <= LARGEST_SCORE:  # nor what is no number
         raise ScoringFailed("score_not_finite", f"scorer {name} gave {number}, which is no score")
     return number
 

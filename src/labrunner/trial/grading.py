@@ -57,7 +57,8 @@ class Grading:
         )
         out = scene.folders.out
         score = read_masked(out, "benchmark_score.json", masker, cap=SCORE_CAP)
-        judgement = judge(score, identity, pass_at=scene.task.grader.pass_at)
+        grader = scene.task.grader
+        judgement = judge(score, identity, pass_at=grader.pass_at, metric=grader.metric)
         if not self.reads_prediction:
             return judgement, None
         prediction = read_masked(out, "benchmark_prediction.json", masker, cap=SCORE_CAP)

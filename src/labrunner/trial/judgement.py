@@ -5,12 +5,14 @@ A grader supplies judgement only; the runner adds identity. Identity that a grad
 """
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from labrunner.errors import GraderFailed
+from labrunner.experiment.model import LARGEST_SCORE, Metric
 from labrunner.records import canonical
 from labrunner.records.completion import ArtifactRef, Evaluator, Prediction, Verdict
 from labrunner.records.ids import Ids
@@ -108,14 +110,16 @@ class Judgement:
     ext: dict[str, Any]
 
 
-def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judgement:
+def judge(
+    data: bytes | Refusal, identity: Identity, *, pass_at: float, metric: Metric | None = None
+) -> Judgement:
     """Decode a score file into a judgement, or raise `GraderFailed` with the reason."""
     if isinstance(data, Refusal) and data.reason == "missing":
         told = "; a grader writes its verdict into the file that $AGENTLAB_BENCHMARK_SCORE_PATH names"
         raise GraderFailed("score_missing", f"{data.message}{told}")
     given = _decode(data, "score", ScoreFile)
     _check_identity(given, identity, "score")
-    if given.verdict is None and given.score is None:
+    if given.verdict is None and given.score is None and not _holds(given, metric):
         raise GraderFailed("score_shape", 'the score file has neither "verdict" nor "score"')
     if given.verdict == "error":
         told = given.error.message if given.error and given.error.message else "no message given"
@@ -124,8 +128,10 @@ def judge(data: bytes | Refusal, identity: Identity, *, pass_at: float) -> Judge
         [given.ext, given.metrics, given.score, given.primary_metric_value]
     ):
         raise GraderFailed("score_shape", "the score file holds a number that is not finite")
-    _refuse_contradiction(given, pass_at)
-    judgement = _judgement(given, pass_at)
+    if metric is None or metric.better == "higher":
+        _refuse_contradiction(given, pass_at)
+    judgement = _judgement(given, pass_at, metric)
+    check_value(judgement.primary_metric_name, judgement.primary_metric_value, metric)
     said = [given.metrics, given.ext, given.artifacts, given.evaluator, given.primary_metric_name]
     if len(canonical.encode(said)) > MAX_JUDGEMENT_BYTES:
         raise GraderFailed(
@@ -170,28 +176,72 @@ def _refuse_contradiction(given: ScoreFile, pass_at: float) -> None:
         )
 
 
-def _judgement(given: ScoreFile, pass_at: float) -> Judgement:
-    value = given.score if given.score is not None else given.primary_metric_value
-    verdict: Verdict
-    if given.verdict is not None:
-        verdict = "pass" if given.verdict == "pass" else "fail"
-    else:
-        verdict = "pass" if value is not None and value >= pass_at else "fail"
-    if value is None:
-        value = 1.0 if verdict == "pass" else 0.0
+def check_value(name: str, value: float, metric: Metric | None) -> None:
+    """Refuse, by `GraderFailed`, a score that is absurdly large, or outside its declared bounds."""
+    if abs(value) > LARGEST_SCORE:
+        raise GraderFailed(
+            "score_absurd", f"{name} is {value:g}; scores beyond {LARGEST_SCORE:g} are no measurements"
+        )
+    if metric is None:
+        return
+    low = -math.inf if metric.min is None else metric.min
+    high = math.inf if metric.max is None else metric.max
+    if not low <= value <= high:
+        raise GraderFailed(
+            "score_out_of_bounds", f"{name} is {value:g}, outside its declared bounds, {low:g} to {high:g}"
+        )
+
+
+def _holds(given: ScoreFile, metric: Metric | None) -> bool:
+    return metric is not None and _declared_value(given, metric) is not None
+
+
+def _declared_value(given: ScoreFile, metric: Metric) -> float | None:
+    """The value of the declared metric, wherever the grader wrote it."""
+    if given.primary_metric_name is not None and given.primary_metric_name != metric.name:
+        raise GraderFailed(
+            "score_metric",
+            f"the score file's primary metric is {given.primary_metric_name!r}; "
+            f"the experiment declares {metric.name!r}",
+        )
     if given.primary_metric_value is not None:
-        value = given.primary_metric_value
+        return given.primary_metric_value
+    if given.score is not None:
+        return given.score
+    value = given.metrics.get(metric.name)
+    return value if isinstance(value, int | float) else None
+
+
+def _judgement(given: ScoreFile, pass_at: float, metric: Metric | None) -> Judgement:
+    score = given.score if given.score is not None else given.primary_metric_value
+    if metric is not None:
+        score = _declared_value(given, metric)
+        if score is None:
+            raise GraderFailed(
+                "score_metric", f"the score file has no value of the declared metric {metric.name!r}"
+            )
+    verdict = _verdict(given, score, pass_at, metric)
+    value = given.primary_metric_value if given.primary_metric_value is not None else score
     name = given.primary_metric_name or ("score" if given.score is not None else "pass")
     return Judgement(
         verdict=verdict,
         is_missing=given.verdict == "missing",
-        primary_metric_name=name,
-        primary_metric_value=float(value),
+        primary_metric_name=name if metric is None else metric.name,
+        primary_metric_value=float(value if value is not None else verdict == "pass"),
         metrics=given.metrics,
         evaluator=given.evaluator or Evaluator(name="grader"),
         artifacts=given.artifacts,
         ext=given.ext,
     )
+
+
+def _verdict(given: ScoreFile, score: float | None, pass_at: float, metric: Metric | None) -> Verdict:
+    if given.verdict is not None:
+        return "pass" if given.verdict == "pass" else "fail"
+    if score is None:
+        return "fail"
+    is_lower_better = metric is not None and metric.better == "lower"
+    return "pass" if (score <= pass_at if is_lower_better else score >= pass_at) else "fail"
 
 
 def _decode(data: bytes | Refusal, what: str, shape: type[_File]) -> _File:

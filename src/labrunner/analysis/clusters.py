@@ -1,0 +1,119 @@
+"""The standard error of a mean of task means, and its degrees of freedom, where tasks may come in groups.
+
+Bell and McCaffrey's bias-reduced cluster-robust error (CR2) for the mean alone. With one task a group it is
+the ordinary standard error, with n - 1 degrees of freedom. Where groups are unequal, degrees of freedom are
+those of Bell and McCaffrey, halfway between what holds for tasks that are independent and for tasks as much
+alike within groups as these are: the first has too little coverage, the second too much (docs/statistics.md).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustered:
+    """What a mean of task means is known by."""
+
+    mean: float
+    standard_error: float
+    freedom: float
+    tasks: int
+    units: int
+    """Independent units: tasks, or groups of tasks."""
+    effective_units: float
+    """As many units of equal size weigh the same."""
+
+
+def cluster(values: Sequence[float], groups: Sequence[str | None]) -> Clustered | None:
+    """The mean of task means with its error; None with fewer than two units, or numbers too large."""
+    units = _split(values, groups)
+    if len(units) < 2:
+        return None
+    tasks = len(values)
+    mean = math.fsum(values) / tasks
+    sizes = [len(unit) for unit in units]
+    squares = math.fsum(
+        _square(math.fsum(value - mean for value in unit)) / (1 - len(unit) / tasks) for unit in units
+    )
+    if not math.isfinite(mean) or not math.isfinite(squares):
+        return None
+    return Clustered(
+        mean=mean,
+        standard_error=math.sqrt(squares) / tasks,
+        freedom=_freedom(units, sizes, mean),
+        tasks=tasks,
+        units=len(units),
+        effective_units=tasks * tasks / math.fsum(size * size for size in sizes),
+    )
+
+
+def _split(values: Sequence[float], groups: Sequence[str | None]) -> list[list[float]]:
+    """Task means by group; a task without one stands alone."""
+    grouped: dict[str, list[float]] = {}
+    alone = []
+    for value, group in zip(values, groups, strict=True):
+        if group is None:
+            alone.append([value])
+        else:
+            grouped.setdefault(group, []).append(value)
+    return [*alone, *grouped.values()]
+
+
+def _freedom(units: Sequence[Sequence[float]], sizes: Sequence[int], mean: float) -> float:
+    if min(sizes) == max(sizes):
+        return len(sizes) - 1.0
+    return (bell_mccaffrey(sizes, 0.0) + bell_mccaffrey(sizes, _likeness(units, mean))) / 2
+
+
+def bell_mccaffrey(sizes: Sequence[int], likeness: float) -> float:
+    """Degrees of freedom, where tasks of a group correlate by `likeness`.
+
+    The squared error is a quadratic form whose matrix is a diagonal plus a part of rank two; its trace, and
+    that of its square, need sums over groups only.
+    """
+    tasks = sum(sizes)
+    root = [1 / math.sqrt(1 - size / tasks) for size in sizes]
+    x = [factor * size for factor, size in zip(root, sizes, strict=True)]
+    y = [factor * size * size for factor, size in zip(root, sizes, strict=True)]
+    pull = likeness * math.fsum(size * size for size in sizes) / tasks**2 - (1 - likeness) / tasks
+    push = likeness / tasks
+    diagonal = [
+        factor * factor * ((1 - likeness) * size + likeness * size * size)
+        for factor, size in zip(root, sizes, strict=True)
+    ]
+    own = [pull * a * a - 2 * push * a * b for a, b in zip(x, y, strict=True)]
+    xx, yy, xy = _dot(x, x), _dot(y, y), _dot(x, y)
+    trace = math.fsum(diagonal) + math.fsum(own)
+    square = (
+        _dot(diagonal, diagonal)
+        + 2 * _dot(diagonal, own)
+        + pull * pull * xx * xx
+        - 4 * pull * push * xx * xy
+        + 2 * push * push * (xy * xy + xx * yy)
+    )
+    return trace * trace / square
+
+
+def _likeness(units: Sequence[Sequence[float]], mean: float) -> float:
+    """The intraclass correlation of tasks within groups, by the analysis of variance; between 0 and 1."""
+    sizes = [len(unit) for unit in units]
+    tasks, groups = sum(sizes), len(sizes)
+    means = [math.fsum(unit) / len(unit) for unit in units]
+    inside = math.fsum(
+        _square(value - centre) for unit, centre in zip(units, means, strict=True) for value in unit
+    )
+    outside = math.fsum(size * _square(each - mean) for size, each in zip(sizes, means, strict=True))
+    within = inside / (tasks - groups)
+    typical = (tasks - math.fsum(size * size for size in sizes) / tasks) / (groups - 1)
+    between = max(0.0, (outside / (groups - 1) - within) / typical)
+    return between / (between + within) if between + within else 1.0
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    return math.fsum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _square(value: float) -> float:
+    """Without raising where the result is too large, unlike `**`."""
+    return value * value
