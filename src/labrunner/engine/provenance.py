@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner import __version__
+from labrunner.experiment.credentials import hide_credentials
 from labrunner.records.run import Git, Provenance
 from labrunner.sandbox.marks import boot_id
 
@@ -25,7 +26,7 @@ def observe(source: Path) -> Provenance:
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         labrunner=__version__,
-        argv=tuple(sys.argv),
+        argv=tuple(map(hide_credentials, sys.argv)),
         git=_git(source.parent),
     )
 

@@ -31,6 +31,7 @@ from labrunner.errors import DamagedRun, InputError, InputErrors, SandboxFailed,
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
+from labrunner.experiment.credentials import hide_credentials
 from labrunner.experiment.model import Experiment, SandboxKind
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.capacity import Host, decide_concurrency
@@ -204,8 +205,15 @@ def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:
         experiment=codec.to_record(experiment),
         provenance=provenance.observe(Path(experiment.source)),
         env_file=str(options.env_file.resolve()) if options.env_file else None,
-        overrides=dict(options.overrides),
+        overrides=_recorded(options.overrides),
     )
+
+
+def _recorded(overrides: Mapping[str, object]) -> dict[str, object]:
+    """Overrides as they are kept: without the credentials of the provider's address."""
+    address = overrides.get("model_base_url")
+    hidden = {"model_base_url": hide_credentials(address)} if isinstance(address, str) else {}
+    return {**overrides, **hidden}
 
 
 def concurrency_of(experiment: Experiment, planned: int) -> int:

@@ -8,6 +8,7 @@ from labrunner.errors import InputError
 from labrunner.executor.door import Leavings
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import release_attempt
+from labrunner.experiment.credentials import find_password, reveal_address
 from labrunner.experiment.model import Policy, SandboxKind
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
@@ -15,6 +16,7 @@ from labrunner.solve.attempt import SolveAttempt, Workshop
 from labrunner.solve.gate import ModelGate, Patience
 from labrunner.solve.lane import Lanes
 from labrunner.solve.mailbox import Mailbox
+from labrunner.solve.model import Model
 from labrunner.solve.place import inside
 from labrunner.solve.resolution import LiveTask, variant_of
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
@@ -41,13 +43,13 @@ class SolveExecutor:
     @property
     def _shop(self) -> Workshop:
         if self._made is None:
-            home = Mailbox(asyncio.get_running_loop())
+            home, live = Mailbox(asyncio.get_running_loop()), self._find_live()
             self._made = Workshop(
-                live=self._find_live(),
+                live=live,
                 home=home,
                 gate=ModelGate(_patience(self._context.experiment.policy)),
                 lanes=Lanes(home),
-                masker=_masker(self._context),
+                masker=_masker(self._context, live.model),
                 maker=self._maker,
             )
         return self._made
@@ -122,9 +124,19 @@ def _patience(policy: Policy) -> Patience:
     )
 
 
-def _masker(context: TrialContext) -> Masker:
-    """Mask what the task declares, and keys of providers, which are nobody's to read."""
+def _masker(context: TrialContext, model: Model | None) -> Masker:
+    """Mask what the task declares, and keys and passwords of providers, which are nobody's to read."""
     variant, grader = variant_of(context.experiment), context.experiment.tasks[0].grader
     declared = {*variant.agent.secrets, *grader.secrets}
     names = {*declared, *(name for name in context.secrets if name.endswith("_API_KEY"))}
-    return make_masker({name: context.secrets[name] for name in names if context.secrets.get(name)})
+    values = {name: context.secrets[name] for name in names if context.secrets.get(name)}
+    return make_masker(values | _password(model))
+
+
+def _password(model: Model | None) -> dict[str, str]:
+    try:
+        address = reveal_address(model.base_url, model.provider) if model is not None else None
+    except InputError:
+        return {}  # told by preflight
+    password = find_password(address)
+    return {"MODEL_PASSWORD": password} if password else {}

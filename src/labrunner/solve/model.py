@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from labrunner.experiment.credentials import reveal_address
 from labrunner.solve.backend import Backend, Request
 from labrunner.solve.config import NO_SETTINGS, GenerateConfig, make_config
 from labrunner.solve.gate import Asker
@@ -45,7 +46,7 @@ class Model:
             return make_mock(name.model)
         from labrunner.solve.provider import make_provider
 
-        return make_provider(name, self.base_url)
+        return make_provider(name, reveal_address(self.base_url, name.provider))
 
     async def generate(
         self,

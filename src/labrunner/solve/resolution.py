@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import InputError
+from labrunner.experiment.credentials import hide_credentials
 from labrunner.experiment.digests import digest_experiment, digest_variant
 from labrunner.experiment.document import Document, Place
 from labrunner.experiment.model import Experiment, Folder, Program, Variant
@@ -229,7 +230,7 @@ def _program(task: Task, live: LiveTask, overrides: Overrides) -> Program:
         is_repeatable=bool(origin and origin.is_repeatable),
         in_process=live.command is None or bool(live.judges),
         model=live.model.name if live.model else None,
-        base_url=live.model.base_url if live.model else None,
+        base_url=hide_credentials(live.model.base_url) if live.model and live.model.base_url else None,
         config=live.model.config.measured() if live.model else {},
         limits=live.limits.given(),
         steps=tuple(describe(step) for step in ([live.command] if live.command else live.steps)),
