@@ -37,7 +37,8 @@ def nearest_runs(asked: Path) -> Path:
     """
     if asked != DEFAULT_RUNS or asked.is_dir():
         return asked
-    here, home = Path.cwd(), Path.home()
+    # Not Path.home(): that fails for users that no file knows, as containers have them.
+    here, home = Path.cwd(), Path(os.path.expanduser("~"))  # noqa: PTH111
     for folder in here.parents if here != home else ():
         if (folder / DEFAULT_RUNS).is_dir():
             return Path(os.path.relpath(folder / DEFAULT_RUNS, here))
