@@ -175,3 +175,11 @@ def test_a_run_that_does_not_meet_what_is_required_ends_with_exit_code_4(tmp_pat
     assert "not met" in unmet.err
     assert unknown.code == 2
     assert not (tmp_path / ".lab/runs/never").exists()
+
+
+def test_several_trials_that_fit_are_all_named_without_an_ellipsis(here: Path) -> None:
+    answer = lab("show", "made", "t3.new", cwd=here)
+    assert answer.code == 2
+    assert "2 trials have 't3.new' in their name: t3.new.0-" in answer.err
+    assert "…" not in answer.err
+    assert "..." not in answer.err

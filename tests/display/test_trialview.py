@@ -125,3 +125,23 @@ def test_a_transcript_is_shown_as_a_conversation_and_other_text_as_it_is() -> No
     told = to_text(show_trial(graded(), None, logs={"transcript.jsonl": line, "logs/agent.stdout": line}))
     assert "transcript.jsonl:\n  user  hello\n" in told
     assert '{"event": "message"' in told.partition("logs/agent.stdout:")[2]
+
+
+def test_what_an_agent_said_left_and_changed_is_told() -> None:
+    row = graded(value=0.0)
+    timing = make_timing(row)
+    last = msgspec.structs.replace(
+        timing.attempts[-1],
+        agent_outcome="error",
+        agent_error="auth: \x1b[31mno key",
+        left_nothing=True,
+        barrier={"system_changes": 30, "changed": "\n".join(f"/usr/bin/tool{n}" for n in range(20))},
+    )
+    shown = to_text(
+        show_trial(row, msgspec.structs.replace(timing, attempts=(*timing.attempts[:-1], last)), logs={}), 200
+    )
+    assert "agent says  error" in shown
+    assert "its error   auth: \\x1b[31mno key" in shown
+    assert "agent left  nothing: it changed and handed in nothing" in shown
+    assert "changed     /usr/bin/tool0, /usr/bin/tool1" in shown
+    assert "/usr/bin/tool7, and 22 more" in shown
