@@ -18,7 +18,7 @@ from labrunner.errors import InputError, StoreError
 from labrunner.records.completion import Completion
 from labrunner.records.rows import SlotRows
 from labrunner.sandbox.door import PhaseName
-from labrunner.store.glimpse import read_events_after
+from labrunner.store.glimpse import last_event, read_events_after
 from labrunner.store.layout import RunPaths
 from labrunner.store.logends import LogEnd, read_end
 from labrunner.store.reading import iter_finished, read_state
@@ -32,6 +32,9 @@ LOGS: Final = (
     EVENTS,
     TRANSCRIPT,
 )
+
+SHOWN_EVENTS: Final = 100
+"""A long transcript is not gone through for its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +144,16 @@ def read_ends(paths: RunPaths, seen: Unfinished, masker: Masker) -> dict[str, st
     """The ends of what an attempt has written so far, by name."""
     found = {name: read_end(seen.folder / name) for name in LOGS}
     if found[TRANSCRIPT] is None:
-        found[TRANSCRIPT] = b"".join(_new_events(paths, seen.trial_id, seen.attempt, -1))
+        last = _last_event(paths, seen.trial_id, seen.attempt)
+        found[TRANSCRIPT] = b"".join(_new_events(paths, seen.trial_id, seen.attempt, last - SHOWN_EVENTS))
     return {name: masker.mask(data)[0].decode(errors="replace") for name, data in found.items() if data}
+
+
+def _last_event(paths: RunPaths, trial_id: str, attempt: int) -> int:
+    try:
+        return last_event(paths.buffer, trial_id, attempt)
+    except StoreError:
+        return -1
 
 
 def _new_events(paths: RunPaths, trial_id: str, attempt: int, after: int) -> Iterator[bytes]:
@@ -169,8 +180,7 @@ class Follower:
         """Begin with what is written from now on."""
         for log in self._open().values():
             log.skip(0)
-        for _ in self._take_events():
-            pass
+        self._seq = _last_event(self.paths, self.trial_id, self.attempt)
 
     def take(self, *, is_over: bool = False) -> Iterator[tuple[str, str]]:
         """What was written since, by name; with the last line, whole or not, when it `is_over`."""

@@ -66,6 +66,21 @@ def read_events_after(path: Path, trial_id: str, attempt: int, seq: int) -> list
             connection.close()
 
 
+def last_event(path: Path, trial_id: str, attempt: int) -> int:
+    """The number of an attempt's last event so far; -1 where there is none."""
+    if not path.exists():
+        return -1
+    with using(path):
+        connection = connect_read_only(path)
+        try:
+            (seq,) = connection.execute(
+                "SELECT max(seq) FROM events WHERE trial_id = ? AND attempt = ?", (trial_id, attempt)
+            ).fetchone()
+            return -1 if seq is None else int(seq)
+        finally:
+            connection.close()
+
+
 def _select_ends(connection: sqlite3.Connection, note: AttemptNote) -> Iterator[bytes]:
     rows = connection.execute(
         "SELECT json FROM events WHERE trial_id = ?1 AND attempt = ?2 AND (seq = 0 OR seq > ("
