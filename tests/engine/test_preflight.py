@@ -1,10 +1,17 @@
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 
 from labrunner.engine.preflight import check_secrets
 from labrunner.engine.run import refuse_failed
 from labrunner.errors import InputError, InputErrors
-from labrunner.sandbox.door import Check
-from tests.builders import make_agent, make_experiment, make_variant
+from labrunner.executor.local import LocalExecutor
+from labrunner.experiment.model import Resources, SandboxPlan
+from labrunner.sandbox.door import NO_DEMANDS, Check, Demands
+from labrunner.sandbox.fake import FakeMaker
+from labrunner.trial.assignment import TrialContext
+from tests.builders import make_agent, make_experiment, make_task, make_variant
 
 ASKING = make_experiment(variants=(make_variant(agent=make_agent(secrets=("KEY", "TOKEN"))),))
 
@@ -30,3 +37,31 @@ def test_every_failed_check_has_a_line_of_its_own_and_warnings_refuse_nothing() 
         refuse_failed((disk,))
     with pytest.raises(InputErrors, match=r"^preflight: disk: no\npreflight: docker: no$"):
         refuse_failed((disk, engine))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoorMaker(FakeMaker):
+    """A machine with little memory, and no engine."""
+
+    async def preflight(self, plan: SandboxPlan, demands: Demands = NO_DEMANDS) -> tuple[Check, ...]:
+        del demands
+        has_room = plan.memory_mb <= 4096
+        return (
+            Check(name="engine", passed=False, message="does not answer"),
+            Check(name="limits", passed=has_room, message=f"memory_mb: {plan.memory_mb}"),
+        )
+
+
+async def test_a_limit_that_can_not_be_held_names_the_tasks_that_ask_for_it(tmp_path: Path) -> None:
+    large = Resources(memory_mb=8192)
+    tasks = tuple(
+        make_task(f"t{number}", resources=large if number in {1, 3} else Resources()) for number in range(4)
+    )
+    context = TrialContext(
+        experiment=make_experiment(tasks=tasks), run_id="r", trials_dir=tmp_path, host="h", secrets={}
+    )
+
+    checks = await LocalExecutor(context, lambda kind: PoorMaker()).preflight()
+
+    failed = [check.message for check in checks if not check.passed]
+    assert failed == ["does not answer", "tasks t1, t3: memory_mb: 8192"]

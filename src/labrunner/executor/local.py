@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from labrunner.errors import AttemptFailed
@@ -17,6 +17,8 @@ from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
 
 PROBES_AT_ONCE: Final = 8
+NAMED: Final = 3
+"""Tasks that a failed check names."""
 
 
 class LocalExecutor:
@@ -32,16 +34,22 @@ class LocalExecutor:
         """Launch one real sandbox for each different plan of the experiment."""
         places = asyncio.Semaphore(PROBES_AT_ONCE)
 
-        async def probe(plan: SandboxPlan, demands: Demands) -> tuple[Check, ...]:
+        async def probe(asked: _Asked) -> tuple[Check, ...]:
+            kind = asked.plan.kind
             async with places:
                 try:
-                    return await self._makers[plan.kind].preflight(plan, demands)
+                    return await self._makers[kind].preflight(asked.plan, asked.demands)
                 except AttemptFailed as failure:
-                    return (Check(name=plan.kind, passed=False, message=str(failure)),)
+                    return (Check(name=kind, passed=False, message=str(failure)),)
 
+        every = self._asked()
         async with asyncio.TaskGroup() as group:
-            probes = [group.create_task(probe(*asked)) for asked in self._asked()]
-        return tuple(dict.fromkeys(check for each in probes for check in each.result()))
+            probes = [group.create_task(probe(asked)) for asked in every]
+        found: dict[Check, list[str]] = {}
+        for asked, each in zip(every, probes, strict=True):
+            for check in each.result():
+                found.setdefault(check, []).extend(asked.tasks)
+        return tuple(self._name_tasks(check, tasks) for check, tasks in found.items())
 
     def outlives_runner(self, assignment: Assignment) -> bool:
         """Whether its sandbox goes on when we are gone."""
@@ -79,13 +87,32 @@ class LocalExecutor:
         asked = phases.demands(self._context.experiment, task, variant)
         return replace(asked, place=self._context.trials_dir)
 
-    def _asked(self) -> list[tuple[SandboxPlan, Demands]]:
+    def _asked(self) -> list["_Asked"]:
         """Every different plan with what is asked of it."""
         experiment = self._context.experiment
-        asked = {
-            repr((plan, demands)): (plan, demands)
-            for task in experiment.tasks
-            for variant in experiment.variants
-            for plan, demands in [(merged_plan(task, variant), self._demands(task, variant))]
-        }
+        asked: dict[str, _Asked] = {}
+        for task in experiment.tasks:
+            for variant in experiment.variants:
+                plan, demands = merged_plan(task, variant), self._demands(task, variant)
+                each = asked.setdefault(repr((plan, demands)), _Asked(plan=plan, demands=demands))
+                if not each.tasks or each.tasks[-1] != task.id:
+                    each.tasks.append(task.id)
         return list(asked.values())
+
+    def _name_tasks(self, check: Check, tasks: list[str]) -> Check:
+        """Say which tasks' plan it is that can't be had, where it is not that of all."""
+        asking = list(dict.fromkeys(tasks))
+        if check.passed or len(asking) == len(self._context.experiment.tasks):
+            return check
+        named = ", ".join(asking[:NAMED]) + (", ..." if len(asking) > NAMED else "")
+        noun = "task" if len(asking) == 1 else "tasks"
+        return replace(check, message=f"{noun} {named}: {check.message}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One plan of a sandbox, and the tasks that ask for it."""
+
+    plan: SandboxPlan
+    demands: Demands
+    tasks: list[str] = field(default_factory=list)
