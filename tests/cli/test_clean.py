@@ -1,6 +1,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -116,3 +117,39 @@ def test_invalidated_trials_are_left_out_and_run_again(tmp_path: Path) -> None:
     assert "1 invalidated: t1/baseline/0" in planned.err
     assert lab("verify", "x", cwd=tmp_path).code == 0
     assert wrong.code == 2
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from labrunner.sandbox.scraps import LAUNCH, PROBE, scrap_folder
+from labrunner.store.draft import draft_beside
+runs = Path(sys.argv[1])
+report = draft_beside(runs / "report")
+with scrap_folder(PROBE, runs) as probe, scrap_folder(LAUNCH) as launch, report as draft:
+    (draft / "file").write_text("x")
+    print(probe, launch, draft, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_folders_of_killed_commands_are_found_and_those_of_live_ones_left_alone(tmp_path: Path) -> None:
+    runs = tmp_path / ".lab/runs"
+    runs.mkdir(parents=True)
+    (tmp_path / "temporary").mkdir()
+    env = environment(TMPDIR=str(tmp_path / "temporary"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(runs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+    )
+    assert process.stdout is not None
+    folders = [Path(word) for word in process.stdout.readline().decode().split()]
+    assert lab("clean", "--yes", cwd=tmp_path, env=env).out == "nothing to clean\n"
+    assert all(folder.is_dir() for folder in folders)
+
+    process.kill()
+    process.communicate()
+    told = lab("clean", "--yes", cwd=tmp_path, env=env)
+    for folder in folders:
+        assert f"{folder}, of a killed command: 1 x folder" in told.out
+        assert not folder.exists()
+    assert lab("clean", cwd=tmp_path, env=env).out == "nothing to clean\n"

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.docker.labels import KEPT
+from labrunner.sandbox.docker.engine import Engine
+from labrunner.sandbox.docker.labels import KEPT, PLACE
+from labrunner.sandbox.marks import RunMark
 from tests.docker.test_killed_runs import LAB, left
 
 EXPERIMENT = """
@@ -58,6 +61,31 @@ def test_a_kept_container_stays_until_it_is_cleaned(lab: Lab) -> None:
 def test_nothing_stays_unless_asked_for(lab: Lab) -> None:
     lab("run", "--run-id", "the-run")
     assert lab.containers() == []
+
+
+@pytest.mark.crash
+def test_an_ended_container_of_a_run_that_was_removed_is_found_from_anywhere(
+    lab: Lab, tmp_path: Path, ash: str
+) -> None:
+    lab("run", "--run-id", "the-run", "--keep-sandbox", "failed")
+    place = RunMark.of(lab.run, "the-run").place
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = Lab(elsewhere, ash)
+    assert str(lab.run) not in other("clean", "--list")
+    shutil.rmtree(lab.run)
+    told = other("clean", "--list")
+    assert f"run the-run of {lab.run}, which is gone: 1 x container" in told
+    other("clean", "--yes")
+    assert asyncio.run(list_place(place)) == []
+
+
+async def list_place(place: str) -> list[str]:
+    engine = Engine()
+    try:
+        return [each.name for each in await engine.list(f"{PLACE}={place}")]
+    finally:
+        await engine.close()
 
 
 @pytest.mark.crash

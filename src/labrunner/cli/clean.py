@@ -16,6 +16,7 @@ from labrunner.engine.cleaning import (
     abandon,
     count_uncommitted,
     find_left_containers,
+    find_left_folders,
     find_leftovers,
     remove_leftover,
 )
@@ -62,7 +63,8 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         return
     sweep = Sweep(now=time.time(), older_than_s=_seconds(older_than), workspaces=workspaces)
     strays = find_left_containers(log_dir, sweep)
-    found = [each for each in (*strays, *find_leftovers(log_dir, sweep)) if each.count]
+    others = (*find_left_folders(log_dir), *find_leftovers(log_dir, sweep))
+    found = [each for each in (*strays, *others) if each.count]
     if as_json:
         sys.stdout.write(canonical.encode_line([_plain(each) for each in found]).decode())
     else:
@@ -74,7 +76,7 @@ def clean(  # noqa: PLR0913 - the signature is the command line
         raise typer.Exit(0)
     for each in found:
         if not remove_leftover(each):
-            say_aside(f"{each.run.root.name}: in use now, left alone")
+            say_aside(f"{each.owner}: in use now, left alone")
 
 
 def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
@@ -88,23 +90,22 @@ def _abandon(paths: RunPaths, *, yes: bool, list_only: bool) -> None:
 
 def _tell_waiting(strays: list[Leftover]) -> None:
     for each in strays:
-        if each.waiting:
+        if each.waiting and each.run is not None:
             name, told = address(each.run), format_count(each.waiting, "container")
-            typer.echo(
-                f"{each.run.root.name}: {told} with work that can be gone on with: lab continue {name}"
-            )
+            typer.echo(f"{each.owner}: {told} with work that can be gone on with: lab continue {name}")
             typer.echo(f"  to give that up, and remove them: lab clean --abandon {name}")
 
 
 def _tell(found: list[Leftover]) -> None:
     for each in found:
-        say(f"{each.run.root.name}: {each.count} x {each.what}, {format_size(each.size)}")
+        say(f"{each.owner}: {each.count} x {each.what}, {format_size(each.size)}")
     say("nothing to clean" if not found else f"in all {format_size(sum(e.size for e in found))}")
 
 
 def _plain(leftover: Leftover) -> object:
     return {
-        "run": str(leftover.run.root),
+        "run": None if leftover.run is None else str(leftover.run.root),
+        "whose": leftover.owner,
         "what": leftover.what,
         "paths": [str(path) for path in leftover.paths],
         "containers": leftover.containers,

@@ -13,9 +13,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from labrunner.engine.strays import find_strays, remove_all_of, remove_strays
+from labrunner.engine.strays import find_orphans, find_strays, remove_all_of, remove_strays
 from labrunner.errors import LabError, RunLocked
 from labrunner.records import canonical
+from labrunner.sandbox.scraps import find_scraps, is_abandoned
 from labrunner.sandbox.usage import measure
 from labrunner.store.buffer import snapshot
 from labrunner.store.durable import replace
@@ -23,7 +24,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, count_results, list_runs
 from labrunner.store.lock import acquire, is_owned
 from labrunner.store.record import read_run, read_status
-from labrunner.trial.removal import remove
+from labrunner.trial.removal import remove, remove_if_possible
 
 BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
 
@@ -32,13 +33,21 @@ BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
 class Leftover:
     """Something that can go."""
 
-    what: Literal["buffer", "workspace", "container"]
-    run: RunPaths
+    what: Literal["buffer", "workspace", "container", "folder"]
+    run: RunPaths | None
+    """None for what belongs to no run that is there."""
     paths: tuple[Path, ...]
     size: int
+    whose: str = ""
+    """What it belongs to, where that is no run."""
     containers: tuple[str, ...] = ()
     waiting: int = 0
     """Containers beside these that `lab continue` goes on with: told, and never removed with the rest."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, for people."""
+        return self.whose if self.run is None else self.run.root.name
 
     @property
     def count(self) -> int:
@@ -60,10 +69,26 @@ def find_leftovers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
     return [leftover for run in _ended(runs_dir) for leftover in _of_run(run, sweep)]
 
 
+def find_left_folders(runs_dir: Path) -> list[Leftover]:
+    """Find folders that killed commands left beside runs, or where they would have been."""
+    places = [folder for folder in (runs_dir, *runs_dir.absolute().parents[:2]) if folder.is_dir()]
+    found = dict.fromkeys(path.resolve() for place in places for path in find_scraps(place))
+    return [
+        Leftover(
+            what="folder", run=None, paths=(path,), size=_size((path,)), whose=f"{path}, of a killed command"
+        )
+        for path in found
+    ]
+
+
 def find_left_containers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
     """Find containers that nothing can come of any more, where an engine answers."""
     old = [run for run in _ended(runs_dir) if sweep.now - _ended_at(run) >= sweep.older_than_s]
-    return [
+    orphans = [
+        Leftover(what="container", run=None, paths=(), size=0, containers=orphan.ids, whose=orphan.whose)
+        for orphan in asyncio.run(find_orphans(ended_before=sweep.now - sweep.older_than_s))
+    ]
+    return orphans + [
         Leftover(
             what="container", run=stray.run, paths=(), size=0, containers=stray.ids, waiting=stray.waiting
         )
@@ -77,6 +102,12 @@ def _ended(runs_dir: Path) -> list[RunListing]:
 
 def remove_leftover(leftover: Leftover) -> bool:
     """Remove it, as the owner of its run; False when somebody owns the run now."""
+    if leftover.run is None:
+        for path in filter(is_abandoned, leftover.paths):
+            remove_if_possible(path)
+        if leftover.containers:
+            asyncio.run(remove_strays(leftover.containers))
+        return True
     try:
         with acquire(leftover.run):
             for path in leftover.paths:

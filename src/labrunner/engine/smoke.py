@@ -1,9 +1,7 @@
 """A grader tried on a workspace that no agent has touched: if that passes, its verdicts are worthless."""
 
 import platform
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from labrunner.engine.preflight import way_to
 from labrunner.engine.run import RunOptions
@@ -13,6 +11,7 @@ from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.ids import make_token, make_trial_id
 from labrunner.sandbox.door import Check
+from labrunner.sandbox.scraps import SMOKE, scrap_folder
 from labrunner.trial.assignment import Assignment, TrialContext
 
 NOTHING = ("/bin/sh", "-c", ":")
@@ -45,8 +44,8 @@ async def smoke(experiment: Experiment, options: RunOptions) -> Check:
         attempt=1,
     )
     place = next(folder for folder in way_to(options.runs_dir) if folder.is_dir())
-    with tempfile.TemporaryDirectory(prefix=".lab-smoke-", dir=place) as folder:
-        trials = Path(folder).resolve() / "trials"
+    with scrap_folder(SMOKE, place) as folder:
+        trials = folder.resolve() / "trials"
         trials.mkdir()
         context = TrialContext(
             experiment=idle,

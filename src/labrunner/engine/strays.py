@@ -5,16 +5,23 @@ be taken up, or it was kept for a look. One that `lab continue` would adopt is p
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.marks import RunMark
+from labrunner.sandbox.marks import RunMark, machine_id
+from labrunner.sandbox.paths import AGENTLAB
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing
 
 if TYPE_CHECKING:  # the engine's client is heavy, and few commands need it
+    from labrunner.sandbox.docker.answers import Listed
     from labrunner.sandbox.docker.engine import Engine
+
+RUN_ABOVE: Final = 2
+"""Which of an attempt's parents is its run: RUN/trials/TRIAL/ATTEMPT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,56 @@ async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
     finally:
         await engine.close()
     return [stray for stray in found if stray.ids or stray.waiting]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """Ended containers of a run whose folder is gone from this machine."""
+
+    whose: str
+    ids: tuple[str, ...]
+
+
+async def find_orphans(*, ended_before: float) -> list[Orphan]:
+    """Find ended containers of runs of this machine that are not there any more: nobody can go on with them.
+
+    A run that was moved is gone, too: its containers look for their folders where they were.
+    """
+    from labrunner.sandbox.docker.engine import Engine
+    from labrunner.sandbox.docker.labels import PLACE
+
+    engine, found = Engine(), dict[str, list[str]]()
+    try:
+        for each in await engine.list(PLACE):
+            whose = await _lost_run(engine, each)
+            if whose is not None and each.created_at <= ended_before:
+                found.setdefault(whose, []).append(each.id)
+    except SandboxFailed:
+        return []
+    finally:
+        await engine.close()
+    return [Orphan(whose=whose, ids=tuple(ids)) for whose, ids in found.items()]
+
+
+async def _lost_run(engine: "Engine", listed: "Listed") -> str | None:
+    """The run of an ended container, in words, if it was this machine's and its folder is gone; else None."""
+    from labrunner.sandbox.docker.blame import EngineRefused
+    from labrunner.sandbox.docker.labels import PLACE, PREFIX
+
+    if listed.labels[PLACE].split(":")[0] != machine_id():
+        return None
+    try:
+        state = await engine.look(listed.id)
+    except EngineRefused:
+        return None  # gone meanwhile
+    attempt = state.mounts.get(AGENTLAB)
+    if state.is_alive or attempt is None:
+        return None
+    root, run_id = Path(attempt).parents[RUN_ABOVE], listed.labels.get(f"{PREFIX}run", "")
+    with suppress(OSError):
+        if RunMark.of(root, run_id).place == listed.labels[PLACE]:
+            return None
+    return f"run {run_id} of {root}, which is gone"
 
 
 async def _of_run(engine: "Engine", mark: RunMark, run: RunListing) -> Stray:

@@ -1,13 +1,11 @@
 """Preflight of sandboxes: prove with one real launch that they work here, and say in words why not."""
 
-import tempfile
-from pathlib import Path
-
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.model import Network, SandboxKind, SandboxPlan
 from labrunner.sandbox.bwrap import Bwrap, explain, look_at_host
 from labrunner.sandbox.door import AttemptFolders, Check, Demands, Phase, SandboxMaker, SandboxSpec
 from labrunner.sandbox.paths import is_of_attempt
+from labrunner.sandbox.scraps import LAUNCH, scrap_folder
 
 PROBE = Phase(
     name="agent",
@@ -21,8 +19,8 @@ PROBE = Phase(
 async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
     """Carry out one small phase, limits included, and look at what it left."""
     try:
-        with tempfile.TemporaryDirectory(prefix="labrunner-") as place:
-            problem = await _launch(maker, plan, AttemptFolders(root=Path(place)))
+        with scrap_folder(LAUNCH) as place:
+            problem = await _launch(maker, plan, AttemptFolders(root=place))
     except (SandboxFailed, OSError) as error:
         problem = str(error)
     if problem is None:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from labrunner.sandbox.scraps import RECOVERY, hold, is_abandoned
 from labrunner.store.durable import exchange, storing, sync_folder
 from labrunner.store.points import reach
 from labrunner.trial.removal import remove_tree
 
-UNFINISHED: Final = ".recovering-"
 _STALE_S: Final = 24 * 3600
 
 
@@ -21,18 +21,19 @@ def draft_beside(place: Path) -> Iterator[Path]:
     with storing("making a folder beside", place):
         place.parent.mkdir(parents=True, exist_ok=True)
         remove_drafts(place.parent, before=time.time() - _STALE_S)
-        drafts = place.with_name(f"{UNFINISHED}{place.name}-{secrets.token_hex(4)}")
+        drafts = place.with_name(f"{RECOVERY}{place.name}-{secrets.token_hex(4)}")
         drafts.mkdir()
     try:
-        yield drafts
+        with hold(drafts):
+            yield drafts
     finally:
         remove_tree(drafts)
 
 
 def remove_drafts(folder: Path, *, before: float) -> None:
     """Remove what killed processes left behind before a time: nobody can be at it any more."""
-    for drafts in folder.glob(f"{UNFINISHED}*"):
-        if drafts.stat().st_mtime < before:
+    for drafts in folder.glob(f"{RECOVERY}*"):
+        if drafts.stat().st_mtime < before and is_abandoned(drafts):
             remove_tree(drafts)
 
 

@@ -158,13 +158,17 @@ class Listed:
     id: str
     name: str
     labels: Mapping[str, str]
+    created_at: float = 0.0
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> "Listed":
         """Decode an entry of `/containers/json`."""
         names = answer.get("Names") or [""]
         return cls(
-            id=str(answer["Id"]), name=str(names[0]).lstrip("/"), labels=dict(answer.get("Labels") or {})
+            id=str(answer["Id"]),
+            name=str(names[0]).lstrip("/"),
+            labels=dict(answer.get("Labels") or {}),
+            created_at=float(answer.get("Created") or 0),
         )
 
 

@@ -5,7 +5,6 @@ become, and that folders reach the engine's host: the grader's command is a file
 and without it no grader runs.
 """
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,10 +24,9 @@ from labrunner.sandbox.door import (
     SandboxSpec,
 )
 from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.scraps import PROBE, scrap_folder
 
 PROBE_S: Final = 20.0
-PREFIX: Final = ".lab-probe-"
-"""Names of the folders that probes are made in begin with this."""
 LATE: Final = "late"
 OFF: Final = Network(mode="none")
 
@@ -45,8 +43,8 @@ class Outcome:
 async def probe(maker: SandboxMaker, plan: SandboxPlan, demands: Demands) -> Outcome:
     """Carry out one small attempt and look at what it left."""
     try:
-        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=find_place(demands)) as place:
-            return await _attempt(maker, plan, demands, AttemptFolders(root=Path(place) / "attempt"))
+        with scrap_folder(PROBE, find_place(demands)) as place:
+            return await _attempt(maker, plan, demands, AttemptFolders(root=place / "attempt"))
     except (AttemptFailed, OSError) as error:
         return Outcome(problem=str(error))
 
