@@ -281,3 +281,12 @@ async def test_network_lists_and_users_are_refused_in_words(place: Place) -> Non
             await sandbox.run_agent(None, sh(":", network=Network(mode="allow", hosts=("a.example",))))
         with pytest.raises(SandboxFailed, match="user"):
             await sandbox.run_agent(None, sh(":", user="nobody"))
+
+
+async def test_what_is_installed_for_lab_is_not_there_for_agents_and_graders(place: Place) -> None:
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("these tests run without an environment of their own")
+    python = place.paths.python
+    for module, status in (("json", 0), ("labrunner", 1), ("msgspec", 1)):
+        end = await place.run(phase(python, "-c", f"import {module}"))
+        assert end.exit_status == status, (module, place.stderr())

@@ -92,8 +92,8 @@ def _tell_waiting(strays: list[Leftover]) -> None:
     for each in strays:
         if each.waiting and each.run is not None:
             name, told = address(each.run), format_count(each.waiting, "container")
-            typer.echo(f"{each.owner}: {told} with work that can be gone on with: lab continue {name}")
-            typer.echo(f"  to give that up, and remove them: lab clean --abandon {name}")
+            say(f"{each.owner}: {told} with work that can be gone on with: lab continue {name}")
+            say(f"  to give that up, and remove them: lab clean --abandon {name}")
 
 
 def _tell(found: list[Leftover]) -> None:

@@ -114,7 +114,7 @@ class GuestPaths:
     agent: str
     grader: str
     python: str
-    """The interpreter that runs `lab`, where it is visible; else `python3`."""
+    """The interpreter below that of `lab`, where it is visible; else `python3`."""
     search_path: str = SEARCH_PATH
     """PATH inside, before an agent's or a grader's own `bin/` is put in front of it."""
 

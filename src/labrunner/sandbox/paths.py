@@ -1,5 +1,6 @@
 """Where an attempt's folders lie, as the processes inside see them."""
 
+import os
 import sys
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +29,17 @@ def is_of_attempt(path: str) -> bool:
     return PurePosixPath(path).is_relative_to(AGENTLAB)
 
 
+def find_python() -> str:
+    """The interpreter that `lab`'s own environment was made from: nothing that lab needs is installed in it.
+
+    Where lab has no environment of its own, it is the one that runs lab.
+    """
+    if sys.prefix == sys.base_prefix:
+        return sys.executable or "python3"
+    base = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    return base if os.access(base, os.X_OK) else os.path.realpath(sys.executable)
+
+
 def host_paths(folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
     """Where things lie when inside and outside are the same file system."""
     return GuestPaths(
@@ -37,5 +49,5 @@ def host_paths(folders: AttemptFolders, agent_dir: Path | None) -> GuestPaths:
         state=str(folders.state),
         agent="" if agent_dir is None else str(agent_dir),
         grader=str(folders.grader),
-        python=sys.executable or "python3",
+        python=find_python(),
     )

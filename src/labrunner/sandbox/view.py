@@ -1,9 +1,8 @@
 """What of the host a bubblewrap sandbox sees: the system, read-only, and nobody's data.
 
-`/usr` and its kin, a minimal `/etc`, `/proc`, a minimal `/dev`, and the interpreter that runs `lab`. No home,
-no `/var`, no `/run`, no `/sys`, no sockets. Small files of `/etc` are copied in, which is cheaper than a
-mount each. Of a virtual environment only its own parts are shown: it may be a project's folder, with
-hidden answers in it.
+`/usr` and its kin, a minimal `/etc`, `/proc`, a minimal `/dev`, and the interpreter that `lab`'s environment
+was made from: what is installed for lab is not there for agents and graders. No home, no `/var`, no `/run`,
+no `/sys`, no sockets. Small files of `/etc` are copied in, which is cheaper than a mount each.
 """
 
 import os
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from labrunner.sandbox.paths import HOME
+from labrunner.sandbox.paths import HOME, find_python
 
 UID = 1000
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -28,8 +27,6 @@ NETWORK_ETC = (
     "pki/tls/certs",
     "pki/ca-trust/extracted",
 )
-VENV_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg")
-VENV_ONLY = frozenset({*VENV_PARTS, "include", "share", "etc", ".gitignore", ".lock", "CACHEDIR.TAG"})
 KERNEL_SETTINGS = ("sys", "sysrq-trigger", "fs", "acpi", "scsi", "dynamic_debug")
 """What of /proc a root without capabilities could change; bwrap itself covers `irq` and `bus`."""
 LARGEST_COPY = 1 << 20
@@ -61,7 +58,7 @@ def host_view() -> View:
         *etc_mounts(),
         *proc_mounts(is_root=os.geteuid() == 0),
     )
-    interpreter = tuple(interpreter_mounts(sys.prefix, sys.base_prefix))
+    interpreter = tuple(interpreter_mounts(sys.base_prefix))
     return View(mounts=mounts, files=tuple(etc_files()), interpreter=interpreter)
 
 
@@ -138,21 +135,11 @@ def flatten_ld_conf(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def interpreter_mounts(prefix: str, base_prefix: str) -> Iterator[str]:
-    """The interpreter that runs `lab`, at the paths it has here, where `/usr` does not show it anyway."""
+def interpreter_mounts(base_prefix: str) -> Iterator[str]:
+    """The interpreter below that of `lab`, at the paths it has here, where `/usr` does not show it anyway."""
     for path in dict.fromkeys((base_prefix, os.path.realpath(base_prefix))):
         if not is_shown(path):
             yield from ("--ro-bind", path, path)
-    if prefix == base_prefix or is_shown(prefix):
-        return
-    if {entry.name for entry in Path(prefix).iterdir()} <= VENV_ONLY:
-        yield from ("--ro-bind", prefix, prefix)
-        return
-    for name in VENV_PARTS:
-        part = Path(prefix, name)
-        if part.exists():
-            # Links too: below /tmp, which all calls of a sandbox share, one would be there already.
-            yield from ("--ro-bind", str(part), str(part))
 
 
 def is_shown(path: str) -> bool:
@@ -163,4 +150,6 @@ def is_shown(path: str) -> bool:
 
 def guest_python() -> str:
     """The interpreter's path inside."""
-    return sys.executable if sys.executable.startswith((sys.prefix, "/usr/")) else "python3"
+    found = find_python()
+    shown = (f"{sys.base_prefix}/", f"{os.path.realpath(sys.base_prefix)}/", "/usr/")
+    return found if found.startswith(shown) else "python3"
