@@ -67,3 +67,15 @@ def test_a_first_line_that_is_torn_is_passed_over_and_no_events_are_nothing() ->
     assert shown is not None
     assert to_text(shown) == "user  hello\n"
     assert show_conversation("no events\n") is None
+
+
+def test_what_a_tool_could_not_do_is_told() -> None:
+    trouble = {"type": "timeout", "message": "the command ran into its time limit of 3 s"}
+    assert told(
+        said("tool", "", function="bash", error=trouble),
+        said("tool", "half of it", function="bash", error={"type": "parsing", "message": "no JSON"}),
+    ) == [
+        "tool bash error  timeout: the command ran into its time limit of 3 s",
+        "tool bash        half of it",
+        "tool bash error  parsing: no JSON",
+    ]

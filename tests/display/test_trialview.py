@@ -2,9 +2,9 @@ import signal
 
 import msgspec
 
-from labrunner.display.trialview import describe_phase, show_trial, verdict_line
-from labrunner.records.completion import AttemptTiming, FileRef, PhaseFact
-from labrunner.records.rows import TimingRow, TrialRow
+from labrunner.display.trialview import PATCH_LINES, describe_phase, show_trial, verdict_line
+from labrunner.records.completion import AttemptTiming, FileRef, PhaseFact, Prediction
+from labrunner.records.rows import Benchmark, PredictionRow, TimingRow, TrialRow
 from tests.analysis.trial_rows import failed, graded
 from tests.display.printing import to_text
 
@@ -145,3 +145,21 @@ def test_what_an_agent_said_left_and_changed_is_told() -> None:
     assert "agent left  nothing: it changed and handed in nothing" in shown
     assert "changed     /usr/bin/tool0, /usr/bin/tool1" in shown
     assert "/usr/bin/tool7, and 22 more" in shown
+
+
+def test_a_patch_is_shown_line_by_line() -> None:
+    row = graded()
+    patch = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\x1b[2J\n+new\n" + "+more\n" * 100
+    judged = PredictionRow(
+        schema_version="benchmark_prediction_record_v1",
+        schedule_idx=row.schedule_idx,
+        slot_commit_id="c",
+        attempt=1,
+        row_seq=0,
+        ids=row.ids,
+        benchmark=Benchmark(adapter_id="a", name="n", split="all"),
+        prediction=Prediction(kind="patch", value=patch),
+    )
+    told = to_text(show_trial(row, None, logs={}, judged=[judged]))
+    assert "prediction:\n  --- a/x.py\n  +++ b/x.py\n  @@ -1 +1 @@\n  -old\\x1b[2J\n  +new\n" in told
+    assert f"({105 - PATCH_LINES} more lines; --json has them)" in told

@@ -45,7 +45,7 @@ def make_run(folder: Path) -> RunPaths:
     tasks = (
         make_task(TASKS[0], prompt="what is 6 x 7?", target="42", has_target=True),
         make_task(TASKS[1], input={"question": "?"}, target={"any": ["json"]}, has_target=True),
-        make_task(TASKS[2], tags=("x",)),
+        make_task(TASKS[2], tags=("x",), metadata={"level": 3, "barrier": "the author's"}),
     )
     experiment = make_experiment(
         name="export & <test>",

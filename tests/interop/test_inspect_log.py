@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from labrunner.engine.lookup import RunInFull
+from labrunner.engine.lookup import RunInFull, read_in_full
 from labrunner.interop.export import export
 from labrunner.store.reading import iter_finished
 from tests.builders import make_experiment
@@ -63,7 +63,7 @@ def test_counts_and_metrics_agree_with_the_summary(seen: RunInFull, logs: "dict[
         assert log.results.completed_samples == told["graded"]
         assert len(log.samples or []) == told["finished"] + told["invalidated"]
         (score,) = log.results.scores
-        assert (score.name, score.scored_samples) == ("share", told["graded"])
+        assert (score.name, score.scored_samples, score.unscored_samples) == ("share", told["tasks"], 0)
         assert score.metrics["mean"].value == pytest.approx(told["observed"])
         assert score.metrics["pass_rate"].value == pytest.approx(told["pass_rate"])
 
@@ -139,6 +139,30 @@ def test_transcripts_arrive_as_messages_and_events(logs: "dict[str, EvalLog]") -
     assert [event.event for event in found.events] == ["sample_init", *["info"] * 5, "score"]
     assert getattr(found.events[1], "data", None) == {"type": "step", "n": 1}
     assert found.events[2].timestamp.isoformat() == "2026-01-01T00:00:05+00:00"
+
+
+def test_what_authors_say_of_a_task_arrives(seen: RunInFull, logs: "dict[str, EvalLog]") -> None:
+    found = sample(logs["base"], TASKS[2], 1)
+    assert (found.metadata["tags"], found.metadata["level"]) == (["x"], 3)
+    assert found.metadata["barrier"] == "the author's"
+    assert found.metadata["labrunner"] == {"barrier": "pid_namespace"}
+
+
+def test_a_standard_error_is_there_also_for_one_replication(tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    run = write_run(
+        tmp_path / "runs",
+        make_grid(tasks=10, variants=("a",)),
+        lambda slot: Told(value=float(slot.task_idx < 6), passes=slot.task_idx < 6),
+    )
+    (path,) = export(read_in_full(run), "inspect", tmp_path / "one.eval")
+    log = read_eval_log(str(path))
+    assert log.results is not None
+    (score,) = log.results.scores
+    # What inspect's own stderr() is of six ones and four zeros.
+    assert score.metrics["stderr"].value == pytest.approx(0.16329931618554522)
+    assert score.scored_samples == 10
 
 
 def test_samples_summaries_and_reductions_can_be_read_alone(seen: RunInFull, tmp_path: Path) -> None:

@@ -180,8 +180,56 @@ def test_groups_and_invalidations_stand_beside_the_trials(tmp_path: Path) -> Non
 
 def test_an_empty_run_has_every_table_and_no_rows(tmp_path: Path) -> None:
     paths = write_run(tmp_path, make_grid(), lambda slot: None)
-    for name in VIEWS:
+    for name in VIEWS.keys() - {"tasks", "runs"}:
         assert rows_of(paths, f"select * from {name}") == []
+
+
+def test_tags_groups_and_metadata_of_tasks_and_runs_can_be_asked_for(tmp_path: Path) -> None:
+    tasks = tuple(
+        make_task(f"t{n}", tags=("hard", f"x{n}"), group="g", metadata={"level": n, "why": "it's"})
+        for n in range(2)
+    )
+    experiment = replace(make_grid(tasks=2), tasks=tasks, tags=("nightly",), metadata={"of": "all"})
+    paths = write_run(tmp_path, experiment, lambda slot: Told(value=1.0), run_id="tagged")
+    found = rows_of(paths, "select run_id, task_id, tags, (metadata ->> 'level')::int, task_group from tasks")
+    assert found == [("tagged", "t0", ["hard", "x0"], 0, "g"), ("tagged", "t1", ["hard", "x1"], 1, "g")]
+    joined = rows_of(
+        paths,
+        "select count(*) from trials join tasks using (run_id, task_id) where list_contains(tags, 'x1')",
+    )
+    assert joined == [(2,)]
+    assert rows_of(paths, "select run_id, name, tags, planned, metadata ->> 'of' from runs") == [
+        ("tagged", "grid", ["nightly"], 4, "all")
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "pivot trials on variant_id using count(*) group by task_id",
+        "from (pivot trials on variant_id using count(*) group by task_id)",
+        "with p as (pivot trials on variant_id using count(*) group by task_id) select * from p",
+        "pivot trials on variant_id in ('a', 'b') using count(*) group by task_id",
+    ],
+)
+def test_a_pivot_is_a_question_too(tmp_path: Path, sql: str) -> None:
+    with ask([made(tmp_path)], f"{sql} order by task_id") as answer:
+        assert answer.columns == ["task_id", "a", "b"]
+        assert [row[0] for row in answer.rows()] == ["t0", "t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "create table mine as pivot trials on variant_id using count(*)",
+        "copy (pivot trials on variant_id using count(*)) to '/dev/null'",
+        "with p as (pivot trials on variant_id using count(*)) insert into trials select * from p",
+        "pivot trials on variant_id using count(*); drop table trials",
+    ],
+)
+def test_a_pivot_carries_nothing_else_in(tmp_path: Path, sql: str) -> None:
+    with pytest.raises(InputError, match="SQL"):
+        rows_of(made(tmp_path), sql)
 
 
 @pytest.mark.parametrize("is_live", [True, False])
@@ -218,7 +266,7 @@ def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = made(tmp_path)
-    load = database._load_view
+    load = database.load_view
     grown: list[Path] = []
 
     def grow(connection: Any, name: str, sources: Any, reached: Any) -> None:
@@ -228,7 +276,7 @@ def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_
                 file.write(b'{"torn": tr')
         load(connection, name, sources, reached)
 
-    monkeypatch.setattr(database, "_load_view", grow)
+    monkeypatch.setattr(database, "load_view", grow)
     assert rows_of(paths, "select count(*) from trials") == [(11,)]
     assert grown == [paths.trials]
 
@@ -381,3 +429,16 @@ def test_parquet_pandas_and_arrow_agree(tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(target).to_pylist() == table.to_pylist()
     assert frame["schedule_idx"].tolist() == [row["schedule_idx"] for row in table.to_pylist()]
     assert len(frame) == 11
+
+
+def test_text_that_a_spreadsheet_would_carry_out_is_disarmed_and_numbers_stay(tmp_path: Path) -> None:
+    texts = ["=1+1", "+a", "-2 apples", "@x", "\ty", "-3", "plain", "it = x"]
+    listed = ", ".join(f"({number}, '{text}', -{number}.5)" for number, text in enumerate(texts))
+    stream = io.StringIO()
+    with ask([made(tmp_path)], f"select * from (values {listed}) t(n, word, figure)") as answer:
+        write_csv(answer, stream)
+    rows = list(csv.reader(io.StringIO(stream.getvalue())))[1:]
+    assert [row[1] for row in rows] == [
+        "'=1+1", "'+a", "'-2 apples", "'@x", "'\ty", "-3", "plain", "it = x",
+    ]  # fmt: skip
+    assert [row[2] for row in rows] == [f"-{number}.5" for number in range(8)]

@@ -9,10 +9,12 @@ import typer
 
 from labrunner.cli.options import Json, LogDir, RunName, make_app
 from labrunner.cli.saying import say
-from labrunner.engine.lookup import RunInFull, read_in_full
+from labrunner.engine.lookup import read_in_full
 from labrunner.errors import InputError
+from labrunner.interop.export import ROWS, export_rows
 from labrunner.interop.export import export as write_export
 from labrunner.records import canonical
+from labrunner.store.layout import RunPaths
 from labrunner.store.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
@@ -36,11 +38,11 @@ def export(
     run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
 ) -> None:
     """Export."""
-    seen = read_in_full(find_run(log_dir, run))
+    paths = find_run(log_dir, run)
     if output == Path("-"):
-        _print(seen, to)
+        _print(paths, to)
         return
-    made = write_export(seen, to, output)
+    made = _write(paths, to, output)
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:
@@ -48,10 +50,14 @@ def export(
             say(str(path))
 
 
-def _print(seen: RunInFull, to: str) -> None:
+def _write(paths: RunPaths, to: str, output: Path | None) -> tuple[Path, ...]:
+    return export_rows(paths, to, output) if to in ROWS else write_export(read_in_full(paths), to, output)
+
+
+def _print(paths: RunPaths, to: str) -> None:
     if to == "inspect":
         raise InputError("--output", "an .eval log is an archive: name a file or a folder for it")
     with TemporaryDirectory() as folder:
-        for path in write_export(seen, to, Path(folder) / "export"):
+        for path in _write(paths, to, Path(folder) / "export"):
             sys.stdout.buffer.write(path.read_bytes())
     sys.stdout.flush()

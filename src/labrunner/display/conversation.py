@@ -66,13 +66,22 @@ def _tell_message(message: _Event) -> Iterator[tuple[str, str]]:
     name = message.get("function") if role == "tool" else None
     who = f"{role} {name}" if name else role
     calls = message.get("tool_calls") or ()
-    if message.get("content") or not calls:
-        yield who, _to_text(message.get("content"))
+    trouble = message.get("error")
+    if message.get("content") or not (calls or trouble):
+        yield who, _to_text(message.get("content") or "")
+    if trouble:
+        yield f"{who} error", _tell_trouble(trouble)
     for call in calls:
         given = ", ".join(
             f"{key}={_to_text(value)!r}" for key, value in (call.get("arguments") or {}).items()
         )
         yield f"{who} calls", f"{call.get('function')}({given})"
+
+
+def _tell_trouble(trouble: object) -> str:
+    if not isinstance(trouble, dict):
+        return _to_text(trouble)
+    return f"{trouble.get('type')}: {_to_text(trouble.get('message'))}"
 
 
 def _tell_score(event: _Event) -> str:

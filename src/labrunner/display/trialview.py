@@ -15,12 +15,13 @@ from labrunner.display.console import indent, make_fields, make_hints, make_line
 from labrunner.display.conversation import show_conversation
 from labrunner.display.lineage import show_earlier
 from labrunner.display.quantities import format_count, format_seconds
-from labrunner.display.safetext import clip, take_tail
+from labrunner.display.safetext import clip, sanitise, take_tail
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
+PATCH_LINES: Final = 60
 SHOWN_PATHS: Final = 8
 """Of the paths that an agent changed outside its folders."""
 TRANSCRIPT: Final = "transcript.jsonl"
@@ -44,6 +45,7 @@ def show_trial(
     return stack(
         make_line(verdict_line(row), "bold"),
         make_fields([*_identity(row, timing), *(field for each in judged for field in _describe(each))]),
+        *(block for each in judged for block in _show_patch(each)),
         show_earlier(earlier),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
         *(show_log(name, text) for name, text in logs.items() if text),
@@ -109,6 +111,8 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
 def _describe(judged: PredictionRow | ScoreRow) -> Iterator[tuple[str, str]]:
     """What was predicted, and the figures that the verdict does not tell."""
     if isinstance(judged, PredictionRow):
+        if _patch_of(judged):
+            return
         value = judged.prediction.artifact_ref or judged.prediction.value
         yield "prediction", clip(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         return
@@ -117,6 +121,24 @@ def _describe(judged: PredictionRow | ScoreRow) -> Iterator[tuple[str, str]]:
     ]
     if told:
         yield "metrics", clip(", ".join(told))
+
+
+def _patch_of(judged: PredictionRow | ScoreRow) -> str:
+    """A prediction of several lines, such as a patch; empty for any other."""
+    value = judged.prediction.value if isinstance(judged, PredictionRow) else None
+    return value if isinstance(value, str) and "\n" in value.strip() else ""
+
+
+def _show_patch(judged: PredictionRow | ScoreRow) -> Iterator[RenderableType]:
+    """Show a prediction of several lines as it is."""
+    if patch := _patch_of(judged):
+        lines = sanitise(patch).rstrip("\n").split("\n")
+        left_out = len(lines) - PATCH_LINES
+        yield make_line("")
+        yield make_line("prediction:", "dim")
+        yield indent(Text("\n".join(clip(line) for line in lines[:PATCH_LINES])))
+        if left_out > 0:
+            yield indent(make_line(f"({left_out:,} more lines; --json has them)", "dim"))
 
 
 def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> RenderableType:

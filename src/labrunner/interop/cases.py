@@ -1,16 +1,21 @@
 """A run's slots as other formats list them: one case each, owed ones included."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import make_trial_id
 from labrunner.records.rows import SlotRows
+from labrunner.store.fullscores import read_scores
+from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from labrunner.store.survey import read_invalidations
 
+LONGEST_SAID: Final = 2_000
+"""Characters of one thing that a grader said."""
 Ending = Literal["pass", "fail", "error", "owed", "invalidated"]
 
 
@@ -35,6 +40,8 @@ class Case:
     time_s: float | None = None
     tokens: float | None = None
     cost_usd: float | None = None
+    said: tuple[str, ...] = ()
+    """What the grader said about a fail, a line each."""
 
 
 def list_cases(seen: RunInFull) -> dict[str, list[Case]]:
@@ -42,7 +49,8 @@ def list_cases(seen: RunInFull) -> dict[str, list[Case]]:
     experiment = seen.results.experiment
     marks = {mark.trial_id: mark.reason for mark in read_invalidations(seen.paths)}
     finished = {
-        rows.schedule_idx: _case(rows, marks.get(rows.trial_id)) for rows in iter_finished(seen.paths)
+        rows.schedule_idx: _case(rows, marks.get(rows.trial_id), seen.paths)
+        for rows in iter_finished(seen.paths)
     }
     cases: dict[str, list[Case]] = {variant.id: [] for variant in experiment.variants}
     for slot in Schedule.of(experiment):
@@ -63,7 +71,7 @@ def _owed(variant_id: str, task_id: str, repl_idx: int) -> Case:
     return Case(variant_id=variant_id, task_id=task_id, repl_idx=repl_idx, trial_id=trial_id, ending="owed")
 
 
-def _case(rows: SlotRows, why_not: str | None) -> Case:
+def _case(rows: SlotRows, why_not: str | None, paths: RunPaths) -> Case:
     trial, attempts = rows.trial, rows.timing.attempts
     return Case(
         variant_id=trial.ids.variant_id,
@@ -82,7 +90,28 @@ def _case(rows: SlotRows, why_not: str | None) -> Case:
         time_s=sum(sum(attempt.phases_s.values()) for attempt in attempts),
         tokens=_sum([attempt.usage.get("tokens") for attempt in attempts]),
         cost_usd=_sum([attempt.usage.get("cost_usd") for attempt in attempts]),
+        said=tuple(_say(rows, paths)) if trial.verdict == "fail" else (),
     )
+
+
+def _say(rows: SlotRows, paths: RunPaths) -> Iterator[str]:
+    """What the grader said: its metrics, its scorers' explanations, what else; and what was predicted."""
+    scores = read_scores(paths, rows)
+    for score in rows.scores[:1]:
+        yield from (f"{name} = {_shorten(value)}" for name, value in score.metrics.items())
+        yield from (f"{name}: {_shorten(value)}" for name, value in score.ext.items() if name != "scores")
+    for name, plain in scores.items():
+        for field in ("answer", "explanation"):
+            if plain.get(field):
+                yield f"{name}, {field}: {_shorten(plain[field])}"
+    for row in rows.predictions[:1]:
+        if not scores and row.prediction.value is not None:
+            yield f"predicted: {_shorten(row.prediction.value)}"
+
+
+def _shorten(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
 
 
 def _sum(amounts: list[float | int | None]) -> float | None:

@@ -1,6 +1,7 @@
 """The formats that a run can leave in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +11,8 @@ from labrunner.engine.lookup import RunInFull
 from labrunner.errors import InputError, StoreError
 from labrunner.interop import flat, html, inspect_log, junit, markdown
 from labrunner.query.target import replacing
+from labrunner.store.layout import RunPaths
+from labrunner.store.record import read_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +27,29 @@ class Format:
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         "inspect": Format(ending=".eval", write=inspect_log.write),
-        "csv": Format(ending=".csv", write=flat.write_table),
-        "parquet": Format(ending=".parquet", write=flat.write_parquet),
+        "csv": Format(ending=".csv", write=lambda seen, target: flat.write_table(seen.paths, target)),
+        "parquet": Format(
+            ending=".parquet", write=lambda seen, target: flat.write_parquet(seen.paths, target)
+        ),
         "junit": Format(ending=".junit.xml", write=junit.write),
         "markdown": Format(ending=".md", write=markdown.write),
         "html": Format(ending=".html", write=html.write),
     }
 )
+
+
+ROWS: Final[Mapping[str, Callable[[RunPaths, Path], tuple[Path, ...]]]] = MappingProxyType(
+    {"csv": flat.write_table, "parquet": flat.write_parquet}
+)
+"""Formats of rows, for which nothing has to be computed."""
+
+
+def export_rows(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, ...]:
+    """Write the rows of a run, without reading it whole."""
+    target = output or Path(f"{read_run(paths).run_id}{FORMATS[name].ending}")
+    with _writing(target), replacing(target) as place:
+        ROWS[name](paths, place)
+    return (target,)
 
 
 def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
@@ -39,13 +58,19 @@ def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
         raise InputError("--to", f"there is no format {name!r}; there are: {', '.join(FORMATS)}")
     chosen = FORMATS[name]
     target = output or default_target(seen, name)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(target):
         if name == "inspect":
             return chosen.write(seen, target)
         with replacing(target) as place:
             chosen.write(seen, place)
         return (target,)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise StoreError(f"writing {target}: {error.strerror or error}") from error
 

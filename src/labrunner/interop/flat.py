@@ -1,12 +1,16 @@
-"""Writes a run as one flat table, a row a trial: CSV or Parquet."""
+"""Writes a run as one flat table, a row a trial: CSV or Parquet.
+
+Read slice by slice: a run of any size takes the same memory.
+"""
 
 from pathlib import Path
 from typing import Final
 
-from labrunner.engine.lookup import RunInFull
-from labrunner.query.database import ask
 from labrunner.query.formats import write_csv
+from labrunner.query.slices import ask_in_slices
+from labrunner.store.layout import RunPaths
 
+TABLES: Final = ("trials", "timings", "scores")
 SQL: Final = """
     SELECT trials.*, spent.* EXCLUDE (run_id, trial_id), scores.metrics
     FROM trials
@@ -22,15 +26,18 @@ SQL: Final = """
 """
 
 
-def write_table(seen: RunInFull, target: Path) -> tuple[Path, ...]:
+def write_table(paths: RunPaths, target: Path) -> tuple[Path, ...]:
     """Write CSV."""
-    with ask([seen.paths], SQL) as answer, target.open("w", encoding="utf-8", newline="") as stream:
+    with (
+        ask_in_slices(paths, SQL, TABLES) as answer,
+        target.open("w", encoding="utf-8", newline="") as stream,
+    ):
         write_csv(answer, stream)
     return (target,)
 
 
-def write_parquet(seen: RunInFull, target: Path) -> tuple[Path, ...]:
+def write_parquet(paths: RunPaths, target: Path) -> tuple[Path, ...]:
     """Write Parquet."""
-    with ask([seen.paths], SQL) as answer:
+    with ask_in_slices(paths, SQL, TABLES) as answer:
         answer.write_parquet(target)
     return (target,)

@@ -5,6 +5,8 @@ epoch, a failed attempt before the last one an error retry; owed trials are not 
 place of its own there stands in a sample's metadata.
 """
 
+import math
+import statistics
 import zipfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,7 +20,14 @@ from labrunner.analysis.figures import Figures
 from labrunner.analysis.summary import read_report
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Order, Variant
-from labrunner.interop.inspect_sample import SampleWriter, make_error, model_name, reduce_scores, to_utc
+from labrunner.interop.inspect_sample import (
+    SampleWriter,
+    make_error,
+    mean_scores,
+    model_name,
+    reduce_scores,
+    to_utc,
+)
 from labrunner.records.run import StatusRecord
 from labrunner.solve.results import compute_results
 from labrunner.store.reading import iter_finished
@@ -58,23 +67,26 @@ class _Log:
         self._figures = figures
 
     def __enter__(self) -> "_Log":
-        self._zip = zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED)
+        self._stack = ExitStack()
+        self._zip = self._stack.enter_context(zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED))
         self._write("_journal/start.json", {"version": VERSION, "eval": self._spec(), "plan": self._plan()})
-        self.samples = SampleWriter(self._seen, self._variant, self._figures.measure, self._write)
+        self.samples = SampleWriter(
+            self._seen, self._variant, self._figures.measure, self._write, self._stack
+        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._finish()
-        self._zip.close()
+        with self._stack:
+            if kind is None:
+                self._finish()
 
     def _write(self, name: str, value: object) -> None:
         self._zip.writestr(name, msgspec.json.encode(value))
 
     def _finish(self) -> None:
-        summaries = self.samples.summaries
-        self._write("_journal/summaries/1.json", summaries)
-        self._write("summaries.json", summaries)
+        for name in ("_journal/summaries/1.json", "summaries.json"):
+            with self._zip.open(name, "w", force_zip64=True) as member:
+                self.samples.summaries.copy_to(member)
         self._write("reductions.json", reduce_scores(self._seen, self._variant, self._figures.measure))
         self._write("header.json", self._header())
 
@@ -149,15 +161,15 @@ class _Log:
         figures = self._figures
         metrics = {
             name: {"name": name, "value": value}
-            for name, value in _metrics(figures).items()
+            for name, value in self._metrics().items()
             if value is not None
         }
         score = {
             "name": figures.measure,
             "scorer": figures.measure,
             "reducer": "mean",
-            "scored_samples": figures.graded,
-            "unscored_samples": figures.errors,
+            "scored_samples": figures.tasks,
+            "unscored_samples": figures.ungraded_tasks,
             "metrics": metrics,
         }
         return {
@@ -166,6 +178,24 @@ class _Log:
             "logged_samples": figures.finished + figures.invalidated,
             "scores": _join(score, self._scorers()) if figures.graded else [],
         }
+
+    def _metrics(self) -> Mapping[str, float | None]:
+        figures, interval = self._figures, self._figures.interval
+        return {
+            "mean": figures.observed,
+            "stderr": self._standard_error(),
+            "pass_rate": figures.pass_rate,
+            "ci_low": interval.low if interval else None,
+            "ci_high": interval.high if interval else None,
+        }
+
+    def _standard_error(self) -> float | None:
+        """The interval's own; where its method has none, that of the tasks' means."""
+        interval = self._figures.interval
+        if interval is None or interval.standard_error is not None:
+            return interval.standard_error if interval else None
+        means = mean_scores(self._seen, self._variant, self._figures.measure)
+        return statistics.stdev(means.values()) / math.sqrt(len(means)) if len(means) > 1 else None
 
     def _scorers(self) -> list[Plain]:
         """What the scorers of a Python task add up to, each with its own metrics."""
@@ -205,17 +235,6 @@ def _join(main: Plain, others: list[Plain]) -> list[Plain]:
             joined = main | {"metrics": {**each["metrics"], **main["metrics"]}}
             return [joined, *(other for other in others if other is not each)]
     return [main, *others]
-
-
-def _metrics(figures: Figures) -> Mapping[str, float | None]:
-    error = figures.interval.standard_error if figures.interval else None
-    return {
-        "mean": figures.observed,
-        "stderr": error,
-        "pass_rate": figures.pass_rate,
-        "ci_low": figures.interval.low if figures.interval else None,
-        "ci_high": figures.interval.high if figures.interval else None,
-    }
 
 
 def _safe(text: str) -> str:

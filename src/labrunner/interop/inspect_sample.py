@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 from labrunner.analysis.measure import PASS
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Task, Variant
+from labrunner.interop.chat import find_messages
 from labrunner.interop.inspect_transcript import Conversation, make_score
+from labrunner.interop.jsonlist import JsonList
 from labrunner.records import canonical
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.earlier import EarlierAttempt
@@ -23,7 +27,8 @@ Write = Callable[[str, object], None]
 
 LONGEST_INPUT: Final = 5_000
 """Characters of an input that a summary shows."""
-_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
+LONGEST_VALUE: Final = 1_000
+"""Characters of a value of metadata that a summary shows."""
 _LIMITS: Final = {
     "timeout": "time",
     "time": "time",
@@ -37,9 +42,11 @@ _LIMITS: Final = {
 class SampleWriter:
     """Writes samples, and keeps of each what the log's summaries need."""
 
-    def __init__(self, seen: RunInFull, variant: Variant, measure: str, write: Write) -> None:
-        """Write with `write`, which takes a member's name and its content."""
-        self.summaries: list[Plain] = []
+    def __init__(
+        self, seen: RunInFull, variant: Variant, measure: str, write: Write, stack: ExitStack
+    ) -> None:
+        """Write with `write`, which takes a member's name and its content; `stack` closes what was opened."""
+        self.summaries = JsonList(stack.enter_context(TemporaryFile()))  # noqa: SIM115 - the stack closes it
         self.usage: Plain = {}
         self._seen = seen
         self._model = model_name(variant)
@@ -78,7 +85,7 @@ class SampleWriter:
             "messages": messages,
             "output": self._output(answer),
             "scores": self._scores(trial, rows, answer),
-            "metadata": _metadata(rows),
+            "metadata": _metadata(rows, task),
             "store": {},
             "events": [*self._opening(task, times[0]), *events[-1], *closing],
             "model_usage": self._usage([*earlier, *times]),
@@ -200,17 +207,19 @@ def model_name(variant: Variant) -> str:
 
 def reduce_scores(seen: RunInFull, variant: Variant, measure: str) -> list[Plain]:
     """Each task's mean over its epochs."""
-    tally = seen.results.tally.variants.get(variant.id)
-    cells = tally.cells if tally else {}
-    samples = [
-        {
-            "value": cell.passed / cell.graded if measure == PASS else cell.total / cell.graded,
-            "sample_id": task_id,
-        }
-        for task_id, cell in cells.items()
-        if cell.graded
-    ]
+    means = mean_scores(seen, variant, measure)
+    samples = [{"value": value, "sample_id": task_id} for task_id, value in means.items()]
     return [{"scorer": measure, "reducer": "mean", "samples": samples}] if samples else []
+
+
+def mean_scores(seen: RunInFull, variant: Variant, measure: str) -> dict[str, float]:
+    """Each graded task's mean over its epochs, by id."""
+    tally = seen.results.tally.variants.get(variant.id)
+    return {
+        task_id: (cell.passed if measure == PASS else cell.total) / cell.graded
+        for task_id, cell in (tally.cells if tally else {}).items()
+        if cell.graded
+    }
 
 
 def to_utc(stamp: str) -> str:
@@ -228,7 +237,7 @@ def _summarise(sample: Plain) -> Plain:
     thin = {name: sample[name] for name in (*kept, "total_time", "working_time", "uuid")}
     told = thin | {
         "input": sample["input"][:LONGEST_INPUT],
-        "metadata": {},
+        "metadata": _thin(sample["metadata"]),
         "retries": len(sample["error_retries"]),
         "completed": True,
         "message_count": len(sample["messages"]),
@@ -238,6 +247,15 @@ def _summarise(sample: Plain) -> Plain:
     if "limit" in sample:
         told["limit"] = sample["limit"]["type"]
     return told
+
+
+def _thin(metadata: Plain) -> Plain:
+    """What a list can show of metadata: words and numbers."""
+    return {
+        name: value
+        for name, value in metadata.items()
+        if isinstance(value, int | float | bool) or (isinstance(value, str) and len(value) <= LONGEST_VALUE)
+    }
 
 
 def _score(measure: str, trial: TrialRow, rows: SlotRows, answer: str | None) -> Plain:
@@ -256,9 +274,17 @@ def _score(measure: str, trial: TrialRow, rows: SlotRows, answer: str | None) ->
     }
 
 
-def _metadata(rows: SlotRows) -> Plain:
+def _metadata(rows: SlotRows, task: Task) -> Plain:
+    """The author's own, and what has no place elsewhere; where names meet, ours stand under `labrunner`."""
+    ours, own = _own_metadata(rows, task), dict(task.metadata)
+    met = {name: value for name, value in ours.items() if name in own}
+    return {**ours, **own, **({"labrunner": met} if met else {})}
+
+
+def _own_metadata(rows: SlotRows, task: Task) -> Plain:
     trial = rows.trial
-    return {
+    named = {"tags": task.tags, "group": task.group}
+    return {name: value for name, value in named.items() if value} | {
         "trial_id": trial.ids.trial_id,
         "variant_id": trial.ids.variant_id,
         "schedule_idx": trial.schedule_idx,
@@ -277,7 +303,7 @@ def _metadata(rows: SlotRows) -> Plain:
 
 def _messages(task: Task, rows: SlotRows, events: Sequence[Plain]) -> list[Plain]:
     """The conversation: messages among the agent's events, else the input and what was predicted."""
-    told = [message for event in events for message in _find_message(event["data"])]
+    told = [message for event in events for message in find_messages(event["data"])]
     if told:
         return told
     answer = _answer(rows)
@@ -285,37 +311,6 @@ def _messages(task: Task, rows: SlotRows, events: Sequence[Plain]) -> list[Plain
     return (
         [asked] if answer is None else [asked, {"role": "assistant", "content": answer, "source": "generate"}]
     )
-
-
-def _find_message(event: object) -> Iterator[Plain]:
-    """A message in an event: `{"role": …, "content": …}`, or the same under `message`."""
-    match event:
-        case {"role": str() as role, "content": str() as content, **rest} if role in _ROLES:
-            yield {"role": role, "content": content} | _tool_parts(role, rest)
-        case {"message": dict() as message}:
-            yield from _find_message(message)
-        case _:
-            return
-
-
-def _tool_parts(role: str, rest: object) -> Plain:
-    """What a message says about tools, where it says it in the usual shape."""
-    match role, rest:
-        case "tool", {"tool_call_id": str() as call}:
-            return {"tool_call_id": call}
-        case "assistant", {"tool_calls": list() as calls}:
-            asked = [_tool_call(call) for call in calls]
-            return {"tool_calls": asked} if all(asked) else {}
-        case _:
-            return {}
-
-
-def _tool_call(call: object) -> Plain | None:
-    match call:
-        case {"id": str() as id_, "function": str() as function, "arguments": dict() as arguments}:
-            return {"id": id_, "function": function, "arguments": arguments}
-        case _:
-            return None
 
 
 def _earlier_retries(attempts: Sequence[EarlierAttempt]) -> Iterator[Plain]:

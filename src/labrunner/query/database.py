@@ -19,7 +19,7 @@ from labrunner.errors import DamagedRun, InputError
 from labrunner.query.patience import wait_for
 from labrunner.query.reach import find_columns
 from labrunner.query.snapshot import Sources, take_snapshot
-from labrunner.query.views import EARLIER, IDS, REROLL, VIEWS, make_table, quote
+from labrunner.query.views import EARLIER, IDS, LONGEST_LINE, REROLL, VIEWS, RowFile, make_table, quote
 from labrunner.store.layout import RunPaths
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoload_known_extensions": "false",
 }
 BATCH: Final = 2_000
+_DOING: Final = frozenset(
+    {
+        *("alter", "analyze", "attach", "call", "checkpoint", "copy", "create", "delete", "detach", "drop"),
+        *("execute", "export", "import", "insert", "install", "load", "merge", "pragma", "prepare", "reset"),
+        *("set", "truncate", "update", "use", "vacuum"),
+    }
+)
+"""Words of statements that do more than ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +91,7 @@ def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[Answer]:
     """
     with tempfile.TemporaryDirectory(prefix="lab-query-") as name, ExitStack() as stack:
         folder = Path(name)
-        connection = stack.enter_context(_connect(folder))
+        connection = stack.enter_context(connect(folder))
         with _blaming_sql():
             _refuse_other_statements(connection, sql)
             reached = _find_reached(connection, sql)
@@ -93,14 +101,15 @@ def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[Answer]:
             if reached is None:
                 raise
             # Told again with every column there: the message names those that may have been meant.
-            connection = stack.enter_context(_connect(folder))
+            connection = stack.enter_context(connect(folder))
             answer = _prepare(connection, runs, sql, folder / "all", None)
         with _blaming_sql():
             yield answer
 
 
 @contextmanager
-def _connect(folder: Path) -> "Iterator[duckdb.DuckDBPyConnection]":
+def connect(folder: Path) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A database in memory that may spill into a folder."""
     import duckdb
 
     config = {**_CONFIG, "temp_directory": str(folder / "spill")}
@@ -149,10 +158,22 @@ def _refuse_other_statements(connection: "duckdb.DuckDBPyConnection", sql: str) 
     import duckdb
 
     statements = connection.extract_statements(sql)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+    kinds = [statement.type for statement in statements]
+    if kinds == [duckdb.StatementType.MULTI] and _only_asks(sql):
+        return  # a PIVOT whose columns come from the data
+    if kinds != [duckdb.StatementType.SELECT]:
         raise InputError(
-            "SQL", "expected one SELECT (or WITH, FROM, DESCRIBE, SHOW TABLES), and nothing else"
+            "SQL", "expected one SELECT (or WITH, FROM, PIVOT, DESCRIBE, SHOW TABLES), and nothing else"
         )
+
+
+def _only_asks(sql: str) -> bool:
+    """Whether no word of a query does anything but ask; in quotes they are names."""
+    import duckdb
+
+    tokens = [(at, kind) for at, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.keyword]
+    words = [re.match(r"\w*", sql.encode()[at:].decode(errors="replace")) for at, _ in tokens]
+    return _DOING.isdisjoint(word[0].lower() for word in words if word is not None)
 
 
 def _find_reached(connection: "duckdb.DuckDBPyConnection", sql: str) -> frozenset[str] | None:
@@ -171,9 +192,9 @@ def _load(
         place.mkdir()
         sources = take_snapshot(runs, files, place, copy=copy)
         try:
-            _load_marks(connection, sources, wanted.columns)
+            load_marks(connection, sources, wanted.columns)
             for name in wanted.tables:
-                _load_view(connection, name, sources, wanted.columns)
+                load_view(connection, name, sources, wanted.columns)
         except duckdb.Error as error:
             # A file read in place that began to grow may have been torn; copies are not.
             if copy or not sources.have_changed():
@@ -187,24 +208,28 @@ def _name(runs: Sequence[RunPaths]) -> str:
     return ", ".join(paths.root.name for paths in runs)
 
 
-def _load_view(
+def load_view(
     connection: "duckdb.DuckDBPyConnection", name: str, sources: Sources, reached: frozenset[str] | None
 ) -> None:
-    files = [(str(source.path), source.is_committed) for source in sources.files[VIEWS[name].file]]
+    """Make a view's table."""
+    files = [
+        RowFile(path=str(source.path), is_committed=source.is_committed, run_id=source.run_id)
+        for source in sources.files[VIEWS[name].file]
+    ]
     connection.execute(make_table(name, files, reached))
 
 
-def _load_marks(
+def load_marks(
     connection: "duckdb.DuckDBPyConnection", sources: Sources, reached: frozenset[str] | None
 ) -> None:
     """Load what trials are joined with: groups of tasks, and marks of trials not to be used."""
     connection.execute(
-        "CREATE OR REPLACE TEMP TABLE tasks (run_id VARCHAR, task_id VARCHAR, task_group VARCHAR)"
+        "CREATE OR REPLACE TEMP TABLE groups (run_id VARCHAR, task_id VARCHAR, task_group VARCHAR)"
     )
     for run_id, path in sources.tasks if reached is None or "task_group" in reached else ():
         connection.execute(
-            f'INSERT INTO tasks SELECT {quote(run_id)}, id, "group" FROM read_json({quote(str(path))}, '
-            "format = 'newline_delimited', maximum_object_size = 1073741824, "
+            f'INSERT INTO groups SELECT {quote(run_id)}, id, "group" FROM read_json({quote(str(path))}, '
+            f"format = 'newline_delimited', maximum_object_size = {LONGEST_LINE}, "
             "columns = {'id': 'VARCHAR', 'group': 'VARCHAR'})"
         )
     connection.execute(
@@ -227,7 +252,7 @@ def _load_marks(
 
 
 def _close_door(connection: "duckdb.DuckDBPyConnection", answers: Path) -> None:
-    connection.execute("DROP TABLE tasks")
+    connection.execute("DROP TABLE groups")
     connection.execute("DROP TABLE before")
     connection.execute("DROP TABLE marks")
     connection.execute(f"SET allowed_directories = [{quote(str(answers))}]")

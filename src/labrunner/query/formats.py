@@ -1,22 +1,53 @@
 """Writing an answer down: CSV, JSON, or Parquet."""
 
 import csv
-from collections.abc import Callable, Sequence
-from typing import Final, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TextIO
 
 import msgspec
 
 from labrunner.query.database import Answer
 
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet carry a cell out instead of showing it."""
 _encoder: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
-def write_csv(answer: Answer, stream: TextIO, *, clean: Callable[[str], str] = str) -> None:
-    """Write rows as CSV; nothing for NULL. `clean` is applied to text, where a terminal will show it."""
+class Rows(Protocol):
+    """Rows with names for their columns."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        ...
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """The rows, in order."""
+        ...
+
+
+def write_csv(answer: Rows, stream: TextIO, *, clean: Callable[[str], str] = str) -> None:
+    """Write rows as CSV; nothing for NULL. `clean` is applied to text, where a terminal will show it.
+
+    Text that a spreadsheet would take for a formula gets a `'` before it; numbers stay as they are.
+    """
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([clean(name) for name in answer.columns])
     for row in answer.rows():
-        writer.writerow(["" if value is None else clean(to_text(value)) for value in row])
+        writer.writerow(["" if value is None else _disarm(value, clean(to_text(value))) for value in row])
+
+
+def _disarm(value: object, text: str) -> str:
+    is_formula = isinstance(value, str) and text.startswith(FORMULA) and not _is_number(text)
+    return f"'{text}" if is_formula else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_json(answer: Answer, stream: TextIO) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from labrunner.errors import DamagedRun
 from labrunner.records.invalidation import InvalidationRow
+from labrunner.records.run import RunRecord
 from labrunner.store.buffer import Completion
 from labrunner.store.events import read_events
 from labrunner.store.layout import RunPaths
@@ -22,7 +23,9 @@ from labrunner.store.record import read_run
 from labrunner.store.survey import PIECE_BYTES, Survey, read_invalidations, survey
 from labrunner.store.written import open_file, refuse_altered, size_of
 
-FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier")
+FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier", "tasks", "runs")
+_OF_SLOTS: Final = frozenset({"trials", "scores", "predictions", "timings"})
+"""Files with rows of slots, which grow as slots are committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class Source:
 
     path: Path
     is_committed: bool
+    run_id: str
     in_place: int | None = None
     """The size that a file read in place must still have when it has been read."""
 
@@ -83,22 +87,25 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
     # Asked before the journal is read: an owner that comes later makes files grow, which is seen.
     in_place = not copy and not is_owned(paths)
     with survey(paths) as seen:
-        refuse_altered(paths.tasks, read_run(paths).digests.tasks)
+        record = read_run(paths)
+        refuse_altered(paths.tasks, record.digests.tasks)
         sources.tasks.append((seen.run_id, _plain_path(paths.tasks, place)))
         sources.earlier.append(_earlier(paths, place))
         sources.invalidations += [(seen.run_id, mark) for mark in read_invalidations(paths)]
         for name in names:
-            if name not in {"events", "earlier"}:
+            if name in _OF_SLOTS:
                 sources.files[name].append(_committed(seen, name, place, in_place=in_place))
         waiting = _write_waiting(seen.waiting, names, place)
         for name, path in waiting.items():
-            sources.files[name].append(Source(path=path, is_committed=False))
-    if "earlier" in names:
-        sources.files["earlier"].append(Source(path=sources.earlier[-1], is_committed=True))
-    if "events" in names:
-        path = place / "events.jsonl"
-        _write_events(paths, path)
-        sources.files["events"].append(Source(path=path, is_committed=True))
+            sources.files[name].append(Source(path=path, is_committed=False, run_id=seen.run_id))
+    whole = {
+        "earlier": lambda: sources.earlier[-1],
+        "tasks": lambda: sources.tasks[-1][1],
+        "events": lambda: _write_events(paths, place / "events.jsonl"),
+        "runs": lambda: _write_run(record, place / "runs.jsonl"),
+    }
+    for name in whole.keys() & set(names):
+        sources.files[name].append(Source(path=whole[name](), is_committed=True, run_id=record.run_id))
 
 
 def _earlier(paths: RunPaths, place: Path) -> Path:
@@ -117,10 +124,10 @@ def _committed(seen: Survey, name: str, place: Path, *, in_place: bool) -> Sourc
     if size < end:
         raise DamagedRun(f"{path}: {size} bytes, but {end} are committed; try: lab verify")
     if in_place and size == end and not _GLOB & set(str(path)):
-        return Source(path=path, is_committed=True, in_place=size)
+        return Source(path=path, is_committed=True, run_id=seen.run_id, in_place=size)
     copied = place / f"{name}.jsonl"
     _copy(path, copied, end)
-    return Source(path=copied, is_committed=True)
+    return Source(path=copied, is_committed=True, run_id=seen.run_id)
 
 
 def _end_of_timings(path: Path, committed: int) -> int:
@@ -168,7 +175,7 @@ def _write_waiting(waiting: Iterator[Completion], names: Sequence[str], place: P
     first = next(waiting, None)
     if first is None:
         return {}
-    paths = {name: place / f"{name}.waiting.jsonl" for name in names if name not in {"events", "earlier"}}
+    paths = {name: place / f"{name}.waiting.jsonl" for name in names if name in _OF_SLOTS}
     files = {name: path.open("wb") for name, path in paths.items()}
     try:
         for kept in _chain(first, waiting):
@@ -192,8 +199,25 @@ def _chain(first: Completion, rest: Iterator[Completion]) -> Iterator[Completion
     yield from rest
 
 
-def _write_events(paths: RunPaths, target: Path) -> None:
+def _write_run(record: RunRecord, target: Path) -> Path:
+    """Write what is known of a run as a whole as its row."""
+    told = {
+        "run_id": record.run_id,
+        "lineage_id": record.lineage_id,
+        "name": record.name,
+        "tags": record.tags,
+        "created_at": record.created_at,
+        "planned": record.planned,
+        "metadata": record.experiment.get("metadata", {}),
+        "digest": record.digests.experiment,
+    }
+    target.write_bytes(msgspec.json.encode(told) + b"\n")
+    return target
+
+
+def _write_events(paths: RunPaths, target: Path) -> Path:
     """Write every trial's events as rows: those that agents left, and those of trials under way."""
     with target.open("wb") as file:
         for row in read_events(paths):
             file.write(msgspec.json.encode(row) + b"\n")
+    return target

@@ -29,6 +29,8 @@ REROLL: Final = (
     "AND (a.agent IS NULL OR a.phases_s['agent'] IS NOT NULL)"
 )
 """Which of those put the same question to an agent, as `EarlierAttempt.is_reroll` has it."""
+LONGEST_LINE: Final = 1 << 30
+"""Bytes of a line that are read; a task's is as long as its author likes."""
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 
 
@@ -67,7 +69,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "variant_digest": "VARCHAR",
             },
             selects=f"""
-                SELECT {_WHOSE}, tasks.task_group, outcome, verdict, verdict = 'pass' AS passed,
+                SELECT {_WHOSE}, groups.task_group, outcome, verdict, verdict = 'pass' AS passed,
                     primary_metric_name AS metric, primary_metric_value AS value, cause, rows.reason,
                     ended_by, flags, barrier, len(rows.attempts) AS attempts,
                     coalesce(before.attempts, 0) AS earlier_attempts,
@@ -75,7 +77,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                     committed, marks.trial_id IS NOT NULL AS invalidated, marks.reason AS invalidated_because,
                     task_digest, variant_digest
                 FROM rows
-                LEFT JOIN tasks ON tasks.run_id = ids.run_id AND tasks.task_id = ids.task_id
+                LEFT JOIN groups ON groups.run_id = ids.run_id AND groups.task_id = ids.task_id
                 LEFT JOIN before ON before.run_id = ids.run_id AND before.trial_id = ids.trial_id
                 LEFT JOIN marks ON marks.run_id = ids.run_id AND marks.trial_id = ids.trial_id
             """,
@@ -185,6 +187,45 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM (SELECT *, unnest(attempts) AS a FROM rows)
             """,
         ),
+        "tasks": View(
+            file="tasks",
+            reads={
+                "id": "VARCHAR",
+                "group": "VARCHAR",
+                "tags": "VARCHAR[]",
+                "metadata": "JSON",
+                "prompt": "VARCHAR",
+                "input": "JSON",
+                "target": "JSON",
+                "image": "VARCHAR",
+                "digest": "VARCHAR",
+            },
+            selects="""
+                SELECT of_run AS run_id, id AS task_id, "group" AS task_group, tags, metadata, prompt, input,
+                    target, image, digest AS task_digest
+                FROM rows
+            """,
+            key="task_id",
+        ),
+        "runs": View(
+            file="runs",
+            reads={
+                "run_id": "VARCHAR",
+                "lineage_id": "VARCHAR",
+                "name": "VARCHAR",
+                "tags": "VARCHAR[]",
+                "created_at": "VARCHAR",
+                "planned": "BIGINT",
+                "metadata": "JSON",
+                "digest": "VARCHAR",
+            },
+            selects="""
+                SELECT run_id, lineage_id, name, tags, TRY_CAST(created_at AS TIMESTAMP) AS created_at,
+                    planned, metadata, digest AS experiment_digest
+                FROM rows
+            """,
+            key="run_id",
+        ),
         "events": View(
             file="events",
             reads={
@@ -205,8 +246,18 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
 )
 
 
-def make_table(name: str, files: Sequence[tuple[str, bool]], reached: frozenset[str] | None) -> str:
-    """SQL that makes a view's table from files, each with whether its rows are committed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFile:
+    """A file of rows."""
+
+    path: str
+    is_committed: bool
+    run_id: str
+    """Whose it is, for rows that do not say so."""
+
+
+def make_table(name: str, files: Sequence[RowFile], reached: frozenset[str] | None) -> str:
+    """SQL that makes a view's table from files.
 
     Only with columns that are reached, unless that is None: DuckDB then reads nothing else from a line.
     """
@@ -218,16 +269,17 @@ def make_table(name: str, files: Sequence[tuple[str, bool]], reached: frozenset[
     return f"{rows} SELECT COLUMNS(lambda name: name IN ({listed})) FROM ({view.selects})"
 
 
-def _read_rows(view: View, files: Sequence[tuple[str, bool]]) -> str:
+def _read_rows(view: View, files: Sequence[RowFile]) -> str:
     # File by file: DuckDB reads several at once in whatever order its threads come to them.
-    return " UNION ALL ".join(_read(view, path, is_committed=is_committed) for path, is_committed in files)
+    return " UNION ALL ".join(_read(view, file) for file in files)
 
 
-def _read(view: View, path: str, *, is_committed: bool) -> str:
+def _read(view: View, file: RowFile) -> str:
     columns = ", ".join(f"{quote(name)}: {quote(kind)}" for name, kind in view.reads.items())
     return (
-        f"SELECT *, {str(is_committed).lower()} AS committed FROM read_json({quote(path)}, "
-        f"format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 134217728)"
+        f"SELECT *, {str(file.is_committed).lower()} AS committed, {quote(file.run_id)} AS of_run "
+        f"FROM read_json({quote(file.path)}, format = 'newline_delimited', columns = {{{columns}}}, "
+        f"maximum_object_size = {LONGEST_LINE})"
     )
 
 
