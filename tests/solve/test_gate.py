@@ -197,11 +197,11 @@ def test_a_transcript_names_each_message_once() -> None:
     told: list[tuple[int, bytes]] = []
     transcript = Transcript(lambda seq, line: told.append((seq, line)), make_masker({"KEY": "secret-value"}))
     first, second, third = ChatMessageUser("a"), ChatMessageAssistant("b"), ChatMessageUser("secret-value")
-    assert transcript.refer([first, second]) == [[0, 1]]
-    assert transcript.refer([first, second, third]) == [[0, 2]]
-    assert transcript.refer([third, first]) == [[2, 2], [0, 0]]
+    assert transcript.number([first, second]) == [0, 1]
+    assert transcript.number([first, second, third]) == [0, 1, 2]
+    assert transcript.number([third, first]) == [2, 0]
     first.text = "edited"
-    assert transcript.refer([first, second]) == [[3, 3], [1, 1]]
+    assert transcript.number([first, second]) == [3, 1]
     data = transcript.close()
     transcript.add("late")
     events = read_events(data)

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from labrunner.records import canonical
-from labrunner.solve.transcript import expand, known_messages, read_conversation
+from labrunner.solve.transcript import (
+    follow_conversations,
+    has_conversation,
+    known_messages,
+    read_conversation,
+)
 
 Plain = dict[str, Any]  # JSON, as that format has it
 
@@ -56,19 +61,26 @@ class Conversation:
         """What happened, in order."""
         known = known_messages(self.told)
         calls = {event["id"]: event for event in self.told if event["event"] == "tool_call"}
+        conversations = follow_conversations(self.told)
         made = []
         for event in self.told:
+            _, spoken = next(conversations) if has_conversation(event) else (event, ())
             if event["event"] not in _PART_OF_OTHERS:
                 common = {"timestamp": self.stamp(event.get("at")), "working_start": 0.0}
-                made.append(common | self._convert(event, known, calls))
+                heard = [known[number] for number in spoken]
+                made.append(common | self._convert(event, known, calls, heard))
         return made
 
     def _convert(
-        self, event: Mapping[str, Any], known: Mapping[int, Plain], calls: Mapping[str, Mapping[str, Any]]
+        self,
+        event: Mapping[str, Any],
+        known: Mapping[int, Plain],
+        calls: Mapping[str, Mapping[str, Any]],
+        spoken: Sequence[Plain],
     ) -> Plain:
         match event["event"]:
             case "model":
-                return self._model(event, known)
+                return self._model(event, known[event["output"]], spoken)
             case "tool":
                 return _tool(event, known[event["result"]], calls.get(event["id"], {}))
             case "sandbox":
@@ -83,12 +95,12 @@ class Conversation:
             case _:
                 return {"event": "info", "source": "labrunner", "data": dict(event)}
 
-    def _model(self, event: Mapping[str, Any], known: Mapping[int, Plain]) -> Plain:
-        answer = make_message(known[event["output"]])
+    def _model(self, event: Mapping[str, Any], said: Plain, spoken: Sequence[Plain]) -> Plain:
+        answer = make_message(said)
         return {
             "event": "model",
             "model": event["model"],
-            "input": [self._refer(make_message(known[number])) for number in expand(event["input"])],
+            "input": [self._refer(make_message(message)) for message in spoken],
             "tools": [{"name": name, "description": ""} for name in event["tools"]],
             "tool_choice": "auto",
             "config": {name: value for name, value in event["config"].items() if name in _SETTINGS},

@@ -272,11 +272,11 @@ class SolveAttempt:
         scores: dict[str, Score] = {}
         attempt.meter.is_scoring = True
         transcript, state = attempt.transcript, attempt.state
-        spoken, said = transcript.refer(state.messages), transcript.refer([state.output.message])
+        spoken, said = transcript.number(state.messages), transcript.number([state.output.message])
         transcript.add(
             "scoring",
-            messages=spoken,
-            output=said[0][0],
+            **transcript.go_on("messages", spoken),
+            output=said[0],
             model=state.output.model,
             stop_reason=state.output.stop_reason,
         )

@@ -93,18 +93,19 @@ def get_model(
 async def _ask(model: Model, request: Request, attempt: Running) -> ModelOutput:
     attempt.meter.check_spent()
     transcript = attempt.transcript
-    asked = transcript.refer(request.messages)
+    asked = transcript.number(request.messages)
     asker = Asker(meter=attempt.meter, transcript=transcript)
     output = await attempt.call_home(lambda: attempt.gate.ask(model, request, asker))
     output.message.model = output.message.model or output.model
     mend(output.message)
+    (said,) = transcript.number([output.message])
     transcript.add(
         "model",
         model=model.name,
-        input=asked,
+        **transcript.go_on("input", asked, said),
         tools=[each.name for each in request.tools],
         config=request.config.measured(),
-        output=transcript.refer([output.message])[0][0],
+        output=said,
         stop_reason=output.stop_reason,
         usage=output.usage,
         seconds=round(output.time or 0.0, 6),

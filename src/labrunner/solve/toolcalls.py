@@ -32,7 +32,7 @@ async def _answer(call: ToolCall, tools: Sequence[Tool], max_output: int) -> Cha
         "tool",
         id=call.id,
         function=call.function,
-        result=transcript.refer([told])[0][0],
+        result=transcript.number([told])[0],
         seconds=round(time.monotonic() - started, 6),
     )
     return told

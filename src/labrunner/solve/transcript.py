@@ -1,11 +1,12 @@
 """What happens in an attempt, event by event: streamed while it happens, then kept as the attempt's file.
 
-Rules: each message stands in it once; model calls name messages by number, so that a long conversation costs
-its length and not its square. Declared secrets are masked before an event leaves. One JSON object a line.
+Rules: each message stands in it once; model calls name messages by number, and of a conversation that goes on
+only what is new (`after`: with how much of the one before it begins), so that a long conversation costs its
+length and not its square. Declared secrets are masked before an event leaves. One JSON object a line.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,8 @@ from labrunner.trial.masking import Masker
 
 MAX_TEXT: Final = 256 * 1024
 """Characters of one text that an event keeps; the middle of a longer one is left out."""
+_CONVERSATIONS: Final = {"model": "input", "scoring": "messages"}
+"""Events that have a conversation, and the field that holds it."""
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
@@ -30,6 +33,8 @@ class Transcript:
         self._masker = masker
         self._lines: list[bytes] = []
         self._known: dict[tuple[object, ...], int] = {}
+        self._spoken: list[int] = []
+        """The conversation of the last event that had one."""
         self._is_closed = False
         self.masked = 0
 
@@ -44,16 +49,16 @@ class Transcript:
         self._lines.append(line)
         self._publish(number, line)
 
-    def refer(self, messages: Iterable[ChatMessage]) -> list[list[int]]:
-        """Numbers of messages, as ranges; those that are new are noted first."""
-        ranges: list[list[int]] = []
-        for message in messages:
-            number = self._number(message)
-            if ranges and ranges[-1][1] == number - 1:
-                ranges[-1][1] = number
-            else:
-                ranges.append([number, number])
-        return ranges
+    def number(self, messages: Iterable[ChatMessage]) -> list[int]:
+        """Numbers of messages; those that are new are noted first."""
+        return [self._number(message) for message in messages]
+
+    def go_on(self, field: str, numbers: Sequence[int], *said: int) -> dict[str, Any]:
+        """A conversation, as fields of the event that is added next; `said` is what follows it there."""
+        after = _count_common(self._spoken, numbers)
+        self._spoken[after:] = [*numbers[after:], *said]
+        told = {field: to_ranges(numbers[after:])}
+        return {"after": after, **told} if after else told
 
     def close(self) -> bytes:
         """End it; what the file holds."""
@@ -93,13 +98,34 @@ def read_events(data: bytes) -> list[dict[str, Any]]:
 def read_conversation(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages as the solver left them, plain; of an attempt that failed, as far as it came."""
     known = known_messages(events)
-    solved = next((event for event in events if event["event"] == "scoring"), None)
-    if solved is not None:
-        return [known[number] for number in expand(solved["messages"])]
-    call = last_call(events)
-    seen = [] if call is None else [*expand(call["input"]), call["output"]]
+    seen: Sequence[int] = ()
+    for event, seen in follow_conversations(events):
+        if event["event"] == "scoring":
+            return [known[number] for number in seen]
     later = [number for number in sorted(known) if not seen or number > seen[-1]]
     return [known[number] for number in (*seen, *later)]
+
+
+def has_conversation(event: Mapping[str, Any]) -> bool:
+    """Whether an event names messages of a conversation."""
+    return event["event"] in _CONVERSATIONS
+
+
+def follow_conversations(
+    events: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], Sequence[int]]]:
+    """Each event that has a conversation, with the numbers of its messages.
+
+    The numbers hold until the next event is asked for; then an answer is among them.
+    """
+    spoken: list[int] = []
+    for event in events:
+        field = _CONVERSATIONS.get(event["event"])
+        if field is not None:
+            spoken[event.get("after", 0) :] = expand(event[field])
+            yield event, spoken
+            if field == "input":
+                spoken.append(event["output"])
 
 
 def known_messages(events: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -111,6 +137,23 @@ def last_call(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The last answer of a model."""
     calls = [event for event in events if event["event"] == "model"]
     return calls[-1] if calls else None
+
+
+def to_ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Numbers as ranges, first and last."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
+
+
+def _count_common(before: Sequence[int], now: Sequence[int]) -> int:
+    """How many numbers two conversations begin with alike."""
+    pairs = enumerate(zip(before, now, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
 
 
 def expand(ranges: Sequence[Sequence[int]]) -> list[int]:
