@@ -16,10 +16,14 @@ def attempt(
 
 
 def add(
-    expense: Expense, *attempts: AttemptTimes, passes: bool = True, cut_off: tuple[str, ...] = ()
+    expense: Expense,
+    *attempts: AttemptTimes,
+    passes: bool = True,
+    cut_off: tuple[str, ...] = (),
+    task_id: str = "t0",
 ) -> None:
     timing = TimingGlance(schedule_idx=0, attempts=attempts, cut_off=cut_off)
-    expense.add(graded(value=float(passes)), timing)
+    expense.add(graded(task_id=task_id, value=float(passes)), timing)
 
 
 def test_median_and_p95_are_over_trials_and_the_total_over_all_attempts() -> None:
@@ -64,8 +68,9 @@ def run_with(fast: range, *, trials: int = 200, passes: bool = False) -> Expense
         is_fast = number in fast
         add(
             expense,
-            attempt(10.0 * number, agent_s=0.5 if is_fast else 60.0),
+            attempt(10.0 * number + (0.5 if is_fast else 60.0), agent_s=0.5 if is_fast else 60.0),
             passes=passes if is_fast else number % 2 == 0,
+            task_id=f"t{number}",
         )
     return expense
 
@@ -85,7 +90,8 @@ def test_fast_agents_that_pass_are_only_good() -> None:
 def test_fast_failures_spread_over_the_run_are_no_outage() -> None:
     expense = Expense()
     for number in range(200):
-        add(expense, attempt(10.0 * number, agent_s=0.5 if number % 4 == 0 else 60.0), passes=False)
+        at = attempt(10.0 * number, agent_s=0.5 if number % 4 == 0 else 60.0)
+        add(expense, at, passes=False, task_id=f"t{number}")
     assert find_outage(expense.variants) is None
 
 
@@ -96,7 +102,8 @@ def test_a_few_in_a_row_are_no_outage() -> None:
 def test_agents_that_are_always_quick_say_nothing() -> None:
     expense = Expense()
     for number in range(100):
-        add(expense, attempt(float(number), agent_s=0.001 if 40 <= number < 60 else 0.1), passes=False)
+        at = attempt(float(number), agent_s=0.001 if 40 <= number < 60 else 0.1)
+        add(expense, at, passes=False, task_id=f"t{number}")
     assert find_outage(expense.variants) is None
 
 
@@ -105,13 +112,68 @@ def test_an_outage_is_looked_for_over_all_variants_by_the_clock_not_by_the_sched
     for number in range(100):
         for variant_id in ("a", "b"):
             is_fast = 40 <= number < 45
+            agent_s = 0.1 if is_fast else 50.0
             timing = TimingGlance(
-                schedule_idx=0, attempts=(attempt(10.0 * number, agent_s=0.1 if is_fast else 50.0),)
+                schedule_idx=0, attempts=(attempt(10.0 * number + agent_s, agent_s=agent_s),)
             )
-            expense.add(graded(variant_id, value=0.0 if is_fast else 1.0), timing)
+            expense.add(graded(variant_id, f"t{number}", value=0.0 if is_fast else 1.0), timing)
     found = find_outage(expense.variants)
     assert found is not None
-    assert found.trials == 10
+    assert (found.trials, found.tasks) == (10, 5)
+
+
+def by_task(giving_up: set[int], *, tasks: int = 60, replications: int = 5) -> Expense:
+    """Task after task, all replications of each together; on some the agent always gives up at once."""
+    expense = Expense()
+    for task in range(tasks):
+        for repl_idx in range(replications):
+            at = 60.0 * (task * replications + repl_idx)
+            is_over = task in giving_up
+            add(
+                expense,
+                attempt(at, agent_s=0.5 if is_over else 50.0),
+                passes=not is_over and task % 2 == 0,
+                task_id=f"t{task}",
+            )
+    return expense
+
+
+def test_tasks_on_which_agents_give_up_at_once_are_no_outage() -> None:
+    assert find_outage(by_task({10, 11, 12}).variants) is None
+    assert find_outage(by_task({3, 10, 25, 26, 40, 55}).variants) is None
+
+
+def test_a_task_that_gives_up_in_every_replication_explains_itself() -> None:
+    expense = Expense()
+    for repl_idx in range(3):
+        for task in range(60):
+            is_over = 10 <= task < 22
+            at = 60.0 * (repl_idx * 60 + task)
+            times = attempt(at, agent_s=0.5 if is_over else 50.0)
+            add(expense, times, passes=not is_over, task_id=f"t{task}")
+    assert find_outage(expense.variants) is None
+
+
+@pytest.mark.parametrize("hit", [60, 120, 180])
+def test_an_outage_that_hit_most_of_a_run_is_found(hit: int) -> None:
+    found = find_outage(run_with(range(10, 10 + hit)).variants)
+    assert found is not None
+    assert found.trials == hit
+
+
+def test_an_agent_that_was_at_work_before_an_outage_does_not_hide_it() -> None:
+    expense = Expense()
+    for number in range(60):
+        is_hit = 20 <= number < 40
+        # The long one began before, and ends in the middle of it.
+        at, agent_s = (600.0, 0.5) if is_hit else (30.0 * number, 29.0)
+        if is_hit:
+            at += 10.0 * (number - 20)
+        add(expense, attempt(at, agent_s=agent_s), passes=not is_hit, task_id=f"t{number}")
+    add(expense, attempt(690.0, agent_s=400.0), task_id="long")
+    found = find_outage(expense.variants)
+    assert found is not None
+    assert found.trials == 20
 
 
 def test_times_that_nobody_knows_are_passed_over() -> None:

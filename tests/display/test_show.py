@@ -3,7 +3,7 @@ import pytest
 
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.tally import Tally
-from labrunner.display.report import format_figure
+from labrunner.display.quantities import format_figure
 from labrunner.display.show import show_run, state_line
 from labrunner.records.cause import Cause
 from labrunner.records.rows import Benchmark, TrialRow

@@ -7,7 +7,7 @@ import pytest
 
 from labrunner.analysis.comparison import Conclusion
 from labrunner.analysis.interval import Method
-from labrunner.display import report, show
+from labrunner.display import breakdown, report, show
 from labrunner.interop.export import FORMATS
 from labrunner.query.views import VIEWS
 
@@ -21,6 +21,10 @@ COLUMNS = {
     *report._ODDS,
     *report._CHANGES,
     *report._EXPENSES.values(),
+    *breakdown.PRICES,
+    *breakdown.FLAKY,
+    *breakdown.DIVIDED,
+    *breakdown.TAGS,
 }
 ELSEWHERE = {
     "variant", "a trial", "trials", "k", "95% interval ", "attempts", "rate", "as 0", "as 1", "agent's time",

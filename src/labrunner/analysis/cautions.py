@@ -232,8 +232,8 @@ def _about_rates(shift: RetryShift) -> Iterator[Caution]:
 def _describe_outage(outage: Outage) -> str:
     began, ended = (_clock(seconds) for seconds in (outage.began_at, outage.ended_at))
     return (
-        f"{outage.trials} agents in a row ended within {outage.longest_agent_s:.3g} s without passing, "
-        f"between {began} and {ended}: was there an outage?"
+        f"{outage.trials} agents in a row, on {outage.tasks} tasks, ended within "
+        f"{outage.longest_agent_s:.3g} s without passing, between {began} and {ended}: was there an outage?"
     )
 
 

@@ -33,7 +33,7 @@ QUANTITIES: Final = ("time_s", "agent_s", "tokens", "cost_usd", "cpu_s")
 """What is summed over attempts. `time_s` is the sum of an attempt's phases; the last three are reported
 by agents and sandboxes."""
 _UNKNOWN: Final = math.nan
-_ENDS: Final = 3
+_ENDS: Final = 4
 """What follows the quantities in a row; see `VariantExpense.ends`."""
 _WIDTH: Final = len(QUANTITIES) + _ENDS
 _pack: Final = Struct(f"{_WIDTH}d").pack
@@ -56,8 +56,9 @@ class Quantity:
 class VariantExpense:
     """One variant's expenses: rows of numbers, NaN where a trial does not tell."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, tasks: dict[str, int] | None = None) -> None:
+        """Begin with nothing; `tasks` numbers tasks alike for all variants of a run."""
+        self._tasks = {} if tasks is None else tasks
         self._rows = array("d")
         self._discarded = dict.fromkeys(QUANTITIES, 0.0)
         self.adopted = 0
@@ -74,7 +75,9 @@ class VariantExpense:
             spent = self._sum([*(each for each in earlier if each.standing != "changed"), *attempts])
         agent_s = last.phases_s.get("agent", _UNKNOWN)
         # Packed first: an array takes bytes several times as fast as numbers.
-        self._rows.frombytes(_pack(*spent, _seconds(last.ended_at), agent_s, trial.verdict == "pass"))
+        task = self._tasks.setdefault(trial.ids.task_id, len(self._tasks))
+        ended = _seconds(last.ended_at)
+        self._rows.frombytes(_pack(*spent, ended, agent_s, trial.verdict == "pass", task))
         for attempt in attempts:
             if attempt.adopted:
                 self.adopted += 1
@@ -96,9 +99,20 @@ class VariantExpense:
         return len(self._rows) // _WIDTH
 
     def ends(self) -> "Numbers":
-        """For each trial: when its last attempt ended (seconds since 1970), its agent's time, its success."""
+        """For each trial: when its last attempt ended (since 1970), its agent's time, success and task."""
         ends: Numbers = import_module("numpy").array(self._rows).reshape(-1, _WIDTH)[:, -_ENDS:]
         return ends
+
+    def spent_by_task(self, name: str) -> dict[str, tuple[float, int]]:
+        """What the trials that tell used of a quantity, and how many of them passed, task by task."""
+        names = list(self._tasks)
+        amounts, passes = self._rows[QUANTITIES.index(name) :: _WIDTH], self._rows[_WIDTH - 2 :: _WIDTH]
+        found: dict[str, tuple[float, int]] = {}
+        for amount, passed, task in zip(amounts, passes, self._rows[_WIDTH - 1 :: _WIDTH], strict=True):
+            if amount == amount:  # only NaN is not
+                spent, solved = found.get(names[int(task)], (0.0, 0))
+                found[names[int(task)]] = (spent + amount, solved + int(passed))
+        return found
 
     def _sum(self, attempts: Sequence[Tried]) -> list[float]:
         *others, last = attempts
@@ -126,7 +140,8 @@ class Expense:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.variants: defaultdict[str, VariantExpense] = defaultdict(VariantExpense)
+        tasks: dict[str, int] = {}
+        self.variants: defaultdict[str, VariantExpense] = defaultdict(lambda: VariantExpense(tasks))
 
     def add(self, trial: Trial, timing: Timing, earlier: Sequence[EarlierAttempt] = ()) -> None:
         """Take in one final trial."""

@@ -14,6 +14,7 @@ import msgspec
 from labrunner.analysis.expense import Expense, Quantity, VariantExpense
 from labrunner.analysis.interval import Interval, TaskMean, mean_interval
 from labrunner.analysis.measure import PASS, Measure, average, choose_measure
+from labrunner.analysis.price import Price, price_success
 from labrunner.analysis.repeated import Repeated, repeated_success
 from labrunner.analysis.tally import Cell, Tally, VariantTally
 from labrunner.analysis.variance import VarianceSplit, split_variance
@@ -72,6 +73,8 @@ class Figures:
     """None, like `repeated` and `interval`, in a summary without intervals."""
     repeated: tuple[Repeated, ...]
     expense: dict[str, Quantity]
+    price: Price | None
+    """Money per solved task; None where nobody tells what trials cost, and in a summary without intervals."""
     edited: int = 0
     """Trials taken over from code that was edited since, because somebody vouched for it."""
 
@@ -150,6 +153,9 @@ def compute_figures(
         variance=split_variance(list(graded.values()), measure) if with_interval else None,
         repeated=repeated_success(graded, tally.groups) if with_interval else (),
         expense=expense.quantities() if expense else {},
+        price=price_success(expense.spent_by_task("cost_usd"), tally.groups)
+        if expense and with_interval
+        else None,
         edited=expense.edited if expense else 0,
     )
 

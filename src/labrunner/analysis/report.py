@@ -4,12 +4,13 @@ Rule: a figure stands there with its inputs; `inputs` holds the sums of every ta
 them can be computed again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import msgspec
 
+from labrunner.analysis.breakdown import Breakdown, break_down
 from labrunner.analysis.cautions import Caution, find_cautions
 from labrunner.analysis.comparison import Comparison, compare_all
 from labrunner.analysis.conduct import Conduct
@@ -17,6 +18,7 @@ from labrunner.analysis.expense import Expense
 from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
 from labrunner.analysis.outage import Outage, find_outage
 from labrunner.analysis.pairing import Arm
+from labrunner.analysis.price import Standing, rank
 from labrunner.analysis.retryshift import RetryShift, report_retries
 from labrunner.analysis.sentences import describe
 from labrunner.analysis.tally import Cell, Tally, VariantTally
@@ -34,6 +36,10 @@ class Report:
     figures: tuple[Figures, ...]
     comparisons: tuple[Comparison, ...]
     """Every other variant against the first."""
+    breakdown: Breakdown | None
+    """Flaky tasks, tasks that tell variants apart, figures by tag; None in a summary without intervals."""
+    standings: tuple[Standing, ...]
+    """Quality against cost, where two variants or more tell what they cost."""
     retry_shift: RetryShift | None
     """None when nothing was retried."""
     outage: Outage | None
@@ -60,6 +66,8 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
         has_intervals=with_intervals,
         figures=figures,
         comparisons=comparisons,
+        breakdown=break_down(arms, tally.tags) if with_intervals and arms else None,
+        standings=_rank(figures),
         retry_shift=shift,
         outage=outage,
         cautions=find_cautions(figures, shift, outage, budget if expense else None, conduct),
@@ -96,6 +104,8 @@ def to_ext(report: Report, tally: Tally) -> dict[str, Any]:
         "tasks": len(tally.groups),
         "figures": {each.variant_id: to_plain(each) for each in report.figures},
         "comparisons": [asdict(each) | {"says": describe(each)} for each in report.comparisons],
+        "breakdown": asdict(report.breakdown) if report.breakdown else None,
+        "standings": [asdict(each) for each in report.standings],
         "retry_shift": asdict(report.retry_shift) if report.retry_shift else None,
         "outage": asdict(report.outage) if report.outage else None,
         "warnings": [asdict(each) for each in report.cautions],
@@ -109,10 +119,24 @@ def from_ext(ext: Mapping[str, Any], order: tuple[str, ...]) -> Report:
         has_intervals=ext["has_intervals"],
         figures=tuple(from_plain(ext["figures"][variant_id]) for variant_id in order),
         comparisons=msgspec.convert(ext["comparisons"], tuple[Comparison, ...]),
+        breakdown=msgspec.convert(ext["breakdown"], Breakdown | None),
+        standings=msgspec.convert(ext["standings"], tuple[Standing, ...]),
         retry_shift=msgspec.convert(ext["retry_shift"], RetryShift | None),
         outage=msgspec.convert(ext["outage"], Outage | None),
         cautions=msgspec.convert(ext["warnings"], tuple[Caution, ...]),
     )
+
+
+def _rank(figures: Sequence[Figures]) -> tuple[Standing, ...]:
+    known = [
+        (each.variant_id, each.observed, each.expense["cost_usd"].total / each.expense["cost_usd"].trials)
+        for each in figures
+        if each.observed is not None and "cost_usd" in each.expense
+    ]
+    measures = {(each.measure, each.better) for each in figures if each.observed is not None}
+    if len(known) < 2 or len(measures) > 1:
+        return ()
+    return rank(known, is_lower_better=figures[0].better == "lower")
 
 
 def _inputs(tally: Tally) -> dict[str, Any]:
@@ -127,4 +151,5 @@ def _inputs(tally: Tally) -> dict[str, Any]:
             for variant_id, variant in tally.variants.items()
         },
         "groups": groups,
+        "tags": tally.tags,
     }

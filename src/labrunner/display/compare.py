@@ -14,8 +14,8 @@ from labrunner.analysis.retryshift import RetryShift
 from labrunner.analysis.sentences import describe, describe_p
 from labrunner.display.chart import Dot, DotChart, fit_scale
 from labrunner.display.console import indent, make_fields, make_item, make_line, make_table, stack
-from labrunner.display.quantities import format_count
-from labrunner.display.report import format_figure, format_range, show_shift
+from labrunner.display.quantities import format_count, format_figure, format_range
+from labrunner.display.report import show_shift
 
 NAMED: Final = 5
 _STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}

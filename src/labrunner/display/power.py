@@ -7,8 +7,7 @@ from rich.console import RenderableType
 from labrunner.analysis.answers import FEWEST_UNITS
 from labrunner.analysis.power import Need, Pilot, PowerGrid
 from labrunner.display.console import indent, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_seconds
-from labrunner.display.report import format_figure
+from labrunner.display.quantities import format_count, format_figure, format_seconds
 
 
 def show_power(grids: Sequence[PowerGrid]) -> RenderableType:

@@ -44,3 +44,20 @@ def format_size(size: float) -> str:
 def format_count(number: int, noun: str) -> str:
     """Write a number with its noun: `1 trial`, `2 trials`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_figure(value: float | None) -> str:
+    """Write a mean; `-` when there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.5g}"
+
+
+def format_range(low: float | None, high: float | None) -> str:
+    """Write an interval; `undefined` when the data can't carry one."""
+    return "undefined" if low is None or high is None else f"{format_figure(low)} to {format_figure(high)}"
+
+
+def write_p(value: float) -> str:
+    """Write a p-value for a column that is headed `p`."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -14,9 +14,10 @@ from labrunner.analysis.repeated import Bounded, Repeated
 from labrunner.analysis.report import Report
 from labrunner.analysis.retryshift import RetryShift, VariantShift
 from labrunner.analysis.sentences import describe
+from labrunner.display.breakdown import show_breakdown, show_prices
 from labrunner.display.chart import Dot, DotChart, fit_scale
 from labrunner.display.console import indent, make_item, make_line, make_table, name_once, stack
-from labrunner.display.quantities import format_seconds, format_share
+from labrunner.display.quantities import format_figure, format_range, format_seconds, format_share, write_p
 
 SHOWN_K: Final = 4
 ADJUSTED: Final = (
@@ -54,7 +55,9 @@ def show_details(report: Report) -> RenderableType:
         _show_bounds(report.figures),
         _show_repeated(report.figures),
         _show_expenses(report.figures),
+        show_prices(report),
         _show_differences(report.comparisons),
+        *(show_breakdown(report.breakdown) if report.breakdown else ()),
         show_shift(report.retry_shift) if report.retry_shift else None,
     ]
     return stack(*(stack(make_line(""), part) for part in parts if part is not None))
@@ -71,30 +74,6 @@ def show_findings(report: Report) -> RenderableType:
         stack(*_show_verdict(shift)) if shift else None,
     ]
     return stack(*(stack(make_line(""), part) for part in parts if part is not None))
-
-
-def format_figure(value: float | None) -> str:
-    """Write a mean; `-` when there is none."""
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.5g}"
-
-
-def format_p(value: float | None) -> str:
-    """Write a p-value: `p = 0.031`, `p < 0.001`."""
-    if value is None:
-        return "p undefined"
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
-def write_p(value: float) -> str:
-    """The same for a column that is headed `p`."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def format_range(low: float | None, high: float | None) -> str:
-    """Write an interval; `undefined` when the data can't carry one."""
-    return "undefined" if low is None or high is None else f"{format_figure(low)} to {format_figure(high)}"
 
 
 def _dot(figures: Figures) -> Dot:
@@ -201,6 +180,7 @@ def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | Non
     return stack(
         make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("interval",)),
         make_line(ADJUSTED.format(family), "dim") if family > 1 else None,
+        make_line(""),
         *(make_line(describe(each)) for each in comparisons),
     )
 

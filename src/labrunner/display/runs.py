@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.display.console import make_line, make_table, stack
-from labrunner.display.report import format_figure
+from labrunner.display.quantities import format_figure
 from labrunner.display.show import name_state
 from labrunner.store.glancing import NOTHING, Outcome
 from labrunner.store.layout import RunPaths

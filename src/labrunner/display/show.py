@@ -15,8 +15,8 @@ from labrunner.analysis.interval import Interval
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
 from labrunner.display.lineage import describe_lineage
-from labrunner.display.quantities import format_count, format_duration
-from labrunner.display.report import format_figure, format_range, show_chart, show_details, show_findings
+from labrunner.display.quantities import format_count, format_duration, format_figure, format_range
+from labrunner.display.report import show_chart, show_details, show_findings
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading import RunState
