@@ -28,6 +28,7 @@ from labrunner.records.completion import Graded
 from labrunner.records.ids import make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, ScheduleProgress, StatusRecord
+from labrunner.records.seals import seal
 from labrunner.store.committer import make_line
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
@@ -136,7 +137,7 @@ def _write_status(paths: RunPaths, planned: int, chain: str) -> None:
         ended_at=AT,
         chain=chain,
     )
-    paths.status.write_bytes(canonical.encode_line(status))
+    paths.status.write_bytes(canonical.encode_line(seal(status)))
 
 
 def _call(folder: Path, *words: str) -> float:

@@ -33,12 +33,15 @@ from labrunner.records.completion import (
     Prediction,
 )
 from labrunner.records.ids import make_token, make_trial_id
+from labrunner.records.invalidation import InvalidationRow
 from labrunner.records.rows import SlotRows
-from labrunner.records.run import RunStatus
+from labrunner.records.run import RunStatus, StatusRecord
+from labrunner.records.seals import seal
 from labrunner.store.buffer import Changes, open_buffer
 from labrunner.store.buffer import Completion as Kept
 from labrunner.store.committer import join_lines, make_line
 from labrunner.store.create import create_run
+from labrunner.store.invalidations import add_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.slot import encode_payload, encode_slot
 from labrunner.trial.assignment import Assignment
@@ -108,6 +111,25 @@ def write_run(
     return paths
 
 
+def mark(paths: RunPaths, trial_id: str, schedule_idx: int, reason: str = "x", *, times: int = 1) -> None:
+    """Mark a trial as not to be used."""
+    row = InvalidationRow(
+        schema_version="invalidation_v1",
+        trial_id=trial_id,
+        schedule_idx=schedule_idx,
+        reason=reason,
+        who="ann",
+        at="2026-01-01T00:00:00Z",
+    )
+    add_invalidations(paths, [row] * times)
+
+
+def edit_status(paths: RunPaths, **changes: object) -> None:
+    """Let a run's status say something else, as if its owner had written it so."""
+    status = msgspec.json.decode(paths.status.read_bytes(), type=StatusRecord)
+    paths.status.write_bytes(canonical.encode_line(seal(msgspec.structs.replace(status, **changes))))
+
+
 def _commit(
     paths: RunPaths, run_id: str, chain: str, rows: Iterator[tuple[int, SlotRows]]
 ) -> tuple[int, str, list[SlotRows]]:
@@ -134,15 +156,16 @@ def _commit(
 
 def _buffer(paths: RunPaths, run_id: str, waiting: list[SlotRows]) -> None:
     buffer = open_buffer(paths.buffer)
+    slots = [encode_slot(run_id, rows) for rows in waiting]
     kept = [
         Kept(
             schedule_idx=rows.schedule_idx,
             attempt=rows.attempt,
             token="t",
-            digest="d",
-            payload=encode_payload(encode_slot(run_id, rows)),
+            digest=rows.digest,
+            payload=encode_payload(rows),
         )
-        for rows in waiting
+        for rows in slots
     ]
     buffer.write(Changes(completions=kept), synced=False)
     buffer.close()
@@ -162,7 +185,7 @@ def _write_status(
         chain=chain,
     )
     record = msgspec.structs.replace(record, started_at=_stamp(0), ended_at=_stamp(planned))
-    paths.status.write_bytes(canonical.encode_line(record))
+    paths.status.write_bytes(canonical.encode_line(seal(record)))
 
 
 def _rows(publisher: Publisher, slot: Slot, told: Told) -> SlotRows:

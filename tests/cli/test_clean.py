@@ -7,21 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.store.layout import RunPaths
 from tests.cli.calling import LAB, environment, lab, write_experiment
 from tests.cli.test_recover import crashed  # noqa: F401 - a fixture
 from tests.cli.test_run import AGENT_SHOUTS, wait_for
+from tests.made_runs import edit_status
 
 DAY = 24 * 3600
 
 
 def age(root: Path, days: float) -> None:
     """Make a run look as if its owner had ended days ago."""
-    status = root / "status.json"
-    record = json.loads(status.read_text())
     then = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - days * DAY))
-    record["updated_at"] = then
-    record["ended_at"] = then if record["ended_at"] else None
-    status.write_text(json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n")
+    ended = json.loads((root / "status.json").read_text())["ended_at"]
+    edit_status(RunPaths(root), updated_at=then, ended_at=then if ended else None)
     for path in root.glob("buffer.sqlite*"):
         os.utime(path, (time.time() - days * DAY,) * 2)
 

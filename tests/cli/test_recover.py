@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.records.run import Counts
+from labrunner.store.layout import RunPaths
 from tests.cli.calling import LAB, environment, lab, write_experiment
 from tests.cli.test_run import AGENT_SHOUTS, wait_for
+from tests.made_runs import edit_status
 
 SLOW_FIRST = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
 
@@ -120,10 +123,8 @@ def test_every_view_of_a_crash_names_the_same_last_sign_of_life(crashed: Path) -
 
 
 def test_a_crashed_run_is_listed_with_what_it_finished_not_with_what_it_last_said(crashed: Path) -> None:
-    status = crashed / ".lab/runs/x/status.json"
-    record = json.loads(status.read_text())
-    record["counts"] |= {"committed": 0, "buffered": 0, "passed": 0, "failed": 0, "running": 2}
-    status.write_text(json.dumps(record))
+    nothing = Counts(planned=4, committed=0, buffered=0, running=2, passed=0, failed=0, errors=0)
+    edit_status(RunPaths(crashed / ".lab/runs/x"), counts=nothing)
 
     listed = lab("log", "list", "--json", cwd=crashed).json()
     recoverable = lab("log", "recover", "--list", "--json", cwd=crashed).json()

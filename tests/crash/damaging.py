@@ -62,13 +62,12 @@ Lab = Callable[..., Answer]
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Every file's content by name, but for the lock's text and the buffer's index, which readers touch."""
+    """Every file's content by name, but for the lock's text, and what SQLite makes for who reads."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in files
-        if path.name not in {"lock", "buffer.sqlite-shm"}
-    }
+    found = {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+    if not found.get("buffer.sqlite-wal"):
+        found.pop("buffer.sqlite-wal", None)
+    return {name: content for name, content in found.items() if name not in {"lock", "buffer.sqlite-shm"}}
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:

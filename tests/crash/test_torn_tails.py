@@ -1,6 +1,7 @@
 """Files cut at any of their last bytes: what a crash may leave is mended, what none leaves is refused."""
 
 import asyncio
+import json
 import random
 import shutil
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from labrunner.store.writer import open_writer
 from tests.crash.driver import Job, digest_slot
 from tests.crash.driving import Driver
 from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.made_runs import edit_status
+from tests.store.sample import make_status
 
 pytestmark = pytest.mark.crash
 
@@ -68,6 +71,8 @@ def whole(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Master:
         assert heard.code == -9
         if paths.commits.read_bytes().count(b"\n") == SHAPE.planned:
             break
+    # A status that counted those lines would tell a journal without them from a torn one.
+    edit_status(paths, counts=make_status(SHAPE.planned).counts)
     names = ["run", "status", "commits", *ROW_FILES, "buffer"]
     return Master(paths=paths, files={name: getattr(paths, name).read_bytes() for name in names})
 
@@ -140,6 +145,25 @@ def cut_committed_rows(whole: Master, name: str, *, every: bool) -> None:
 
 
 @pytest.mark.usefixtures("unsynced")
+def test_a_journal_shorter_than_the_status_counted_is_damage_not_torn(whole: Master) -> None:
+    whole.restore()
+    edit_status(whole.paths, counts=make_status(SHAPE.planned, committed=SHAPE.planned - 2).counts)
+    lines = whole.files["commits"].splitlines(keepends=True)
+    whole.paths.commits.write_bytes(b"".join(lines[:-2]))
+    rows = {whole.paths.name(whole.file(name)) for name in ROW_FILES}
+    assert open_once(whole.paths).cut_bytes.keys() == rows
+
+    whole.restore()
+    edit_status(whole.paths, counts=make_status(SHAPE.planned, committed=SHAPE.planned - 2).counts)
+    whole.paths.commits.write_bytes(b"".join(lines[:-3]))
+    before = whole.tree()
+    with pytest.raises(DamagedRun, match="the journal has lost lines") as refused:
+        open_once(whole.paths)
+    assert f"{SHAPE.planned - 3} slots are committed" in str(refused.value)
+    assert whole.tree() == before
+
+
+@pytest.mark.usefixtures("unsynced")
 def test_a_journal_cut_at_any_byte_keeps_its_whole_lines(whole: Master) -> None:
     cut_journal(whole, every=False)
 
@@ -180,6 +204,8 @@ class Waiting:
     finished: dict[int, str]
     log: bytes
     database: bytes
+    known: bytes
+    """What `buffered.jsonl` says."""
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +221,16 @@ def waiting(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Waiting
         finished=heard.finished,
         log=paths.buffer.with_name("buffer.sqlite-wal").read_bytes(),
         database=paths.buffer.read_bytes(),
+        known=paths.buffered.read_bytes(),
     )
+
+
+def assert_told(report: OpeningReport, waiting: Waiting, lost: frozenset[int]) -> None:
+    """What a cut log has lost is told, by name: nothing else can have cut what was synced."""
+    assert (report.lost_buffer is None) == (not lost)
+    rows = [json.loads(line) for line in waiting.known.splitlines()]
+    named = {row["schedule_idx"]: row["trial_id"] for row in rows}
+    assert all(named[idx] in str(report.lost_buffer) for idx in lost)
 
 
 def cut_log(waiting: Waiting, *, every: bool) -> None:
@@ -203,10 +238,11 @@ def cut_log(waiting: Waiting, *, every: bool) -> None:
     for size in offsets(len(waiting.log), every=every):
         waiting.paths.buffer.write_bytes(waiting.database)
         log.write_bytes(waiting.log[:size])
+        waiting.paths.buffered.write_bytes(waiting.known)
         log.with_name("buffer.sqlite-shm").unlink(missing_ok=True)
         report = open_once(waiting.paths)
         present = {rows.schedule_idx: digest_slot(rows) for rows in iter_finished(waiting.paths)}
-        assert report.lost_buffer is None
+        assert_told(report, waiting, frozenset(waiting.finished.keys() - present.keys()))
         assert report.dropped_slots == ()
         assert present.items() <= waiting.finished.items()
         # What was synced before the torn write is whole: a commit of the log is a few pages at most.

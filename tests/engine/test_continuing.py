@@ -11,6 +11,7 @@ from labrunner.engine.session import Live
 from labrunner.engine.stopping import Interrupted
 from labrunner.errors import InputError
 from labrunner.records import canonical
+from labrunner.records.seals import seal
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.store.record import read_run
@@ -27,7 +28,7 @@ async def test_what_was_put_in_a_runs_place_meanwhile_is_not_continued(tmp_path:
     def put_a_report_there(checks: object) -> None:
         del checks
         report = msgspec.structs.replace(read_run(end.paths), recovered_from="elsewhere")
-        end.paths.run.write_bytes(canonical.encode_line(report))
+        end.paths.run.write_bytes(canonical.encode_line(seal(report)))
 
     async def play(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         return answer(phase, folders)

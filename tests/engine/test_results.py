@@ -14,7 +14,8 @@ from labrunner.records import canonical
 from labrunner.records.cause import Cause
 from labrunner.records.ids import make_trial_id
 from labrunner.store.layout import RunPaths
-from tests.made_runs import Told, make_grid, write_run
+from tests.made_runs import Told, edit_status, make_grid, mark, write_run
+from tests.store.sample import make_status
 
 
 def better(slot: Slot) -> Told:
@@ -45,15 +46,7 @@ def test_buffered_results_count_and_invalidated_ones_do_not(tmp_path: Path) -> N
         status="cancelled",
     )
     trial_id = make_trial_id("a", "t2", 0)
-    mark = {
-        "schema_version": "invalidation_v1",
-        "trial_id": trial_id,
-        "schedule_idx": 2,
-        "reason": "x",
-        "who": "ann",
-        "at": "2026-01-01T00:00:00Z",
-    }
-    paths.invalidations.write_bytes(canonical.encode_line(mark) * 2)
+    mark(paths, trial_id, 2, "x", times=2)
     (figures,) = read_report(read_results(paths).summarise()).figures
     assert (figures.graded, figures.invalidated, figures.missing, figures.observed) == (1, 1, 1, 1.0)
     assert figures.expense["time_s"].trials == 1
@@ -83,19 +76,13 @@ def test_a_summary_that_still_holds_is_taken_as_written(tmp_path: Path) -> None:
 def test_a_summary_that_no_longer_holds_is_computed_anew(tmp_path: Path) -> None:
     paths = made(tmp_path)
     written = summary_written(paths)
-    mark = {
-        "schema_version": "invalidation_v1",
-        "trial_id": make_trial_id("a", "t0", 0),
-        "schedule_idx": 0,
-        "reason": "x",
-        "who": "ann",
-        "at": "2026-01-01T00:00:00Z",
-    }
-    paths.invalidations.write_bytes(canonical.encode_line(mark))
+    mark(paths, make_trial_id("a", "t0", 0), 0, "x")
     assert picture(paths).summary.totals.trials == 23
     paths.invalidations.unlink()
+    paths.marks.unlink()
     lines = paths.commits.read_bytes().splitlines(keepends=True)
     paths.commits.write_bytes(b"".join(lines[:-4]))
+    edit_status(paths, counts=make_status(24, committed=20).counts)
     assert picture(paths).summary.totals.trials == 20
     paths.commits.write_bytes(b"".join(lines))
     paths.summary.write_bytes(written.replace(b'"pass":16', b'"pass":99', 1))

@@ -11,7 +11,7 @@ from labrunner.records.completion import FileRef
 from labrunner.records.ids import make_trial_id
 from labrunner.store.layout import RunPaths
 from tests.builders import make_experiment, make_policy, make_task, make_variant
-from tests.made_runs import Told, write_run
+from tests.made_runs import Told, mark, write_run
 
 EVENTS = FileRef(path="state/events.jsonl", digest="sha256:" + "0" * 64, size=1)
 HOSTILE = "</script><b>&\"'|`\x1b[2J\x00 ]]> end"
@@ -58,15 +58,7 @@ def make_run(folder: Path) -> RunPaths:
         folder, replace(experiment, tags=("nightly",)), script, run_id="exported", status="cancelled"
     )
     leave_events(paths)
-    mark = {
-        "schema_version": "invalidation_v1",
-        "trial_id": make_trial_id("base", TASKS[2], 1),
-        "schedule_idx": 8,
-        "reason": f"leaked {HOSTILE}",
-        "who": "ann",
-        "at": "2026-01-02T00:00:00Z",
-    }
-    paths.invalidations.write_bytes(canonical.encode_line(mark))
+    mark(paths, make_trial_id("base", TASKS[2], 1), 8, f"leaked {HOSTILE}")
     return paths
 
 

@@ -19,13 +19,12 @@ from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
 from labrunner.query.snapshot import take_snapshot
 from labrunner.query.views import VIEWS
-from labrunner.records import canonical
 from labrunner.records.cause import Cause
 from labrunner.records.completion import FileRef
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
 from tests.builders import make_task
-from tests.made_runs import Told, make_grid, write_run
+from tests.made_runs import Told, make_grid, mark, write_run
 
 EVENTS = FileRef(path="state/events.jsonl", digest="sha256:" + "0" * 64, size=1)
 
@@ -163,15 +162,7 @@ def test_groups_and_invalidations_stand_beside_the_trials(tmp_path: Path) -> Non
     tasks = tuple(make_task(task.id, group=f"g{task.id}") for task in experiment.tasks)
     paths = write_run(tmp_path, replace(experiment, tasks=tasks), lambda slot: Told())
     trial = rows_of(paths, "select trial_id from trials where task_id = 't1'")[0][0]
-    mark = {
-        "schema_version": "invalidation_v1",
-        "trial_id": trial,
-        "schedule_idx": 1,
-        "reason": "it's wrong",
-        "who": "ann",
-        "at": "2026-01-01T00:00:00Z",
-    }
-    paths.invalidations.write_bytes(canonical.encode_line(mark))
+    mark(paths, trial, 1, "it's wrong")
     found = rows_of(
         paths, "select task_id, task_group, invalidated, invalidated_because from trials order by 1"
     )

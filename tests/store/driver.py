@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from labrunner.records import canonical
+from labrunner.records.seals import seal_summary
 from labrunner.records.summary import SummaryRecord, Totals
 from labrunner.store import points
 from labrunner.store.layout import RunPaths
@@ -30,7 +31,7 @@ async def write_all(runs_dir: Path) -> RunPaths:
         await writer.write_status(make_status(PLANNED))
         for number, slots in enumerate(ROUNDS):
             await _finish_together(writer, [idx for idx in slots if not writer.is_finished(idx)])
-            await writer.write_summary(_summary(number))
+            await writer.write_summary(_summary(number, writer.chain))
             await writer.write_status(make_status(PLANNED, updated_at=f"2026-01-01T00:00:{number + 2:02}Z"))
         await writer.settle()
         final = make_status(PLANNED, "success", committed=writer.counts().committed, chain=writer.chain)
@@ -58,17 +59,17 @@ def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def _summary(number: int) -> bytes:
+def _summary(number: int, chain: str) -> bytes:
     totals = Totals(trials=number, passed=0, failed=0, missing=0, errors=0)
-    return canonical.encode_line(
-        SummaryRecord(
-            schema_version="benchmark_summary_v1",
-            run_id="run-1",
-            benchmark=BENCHMARK,
-            totals=totals,
-            variants=(),
-        )
+    summary = SummaryRecord(
+        schema_version="benchmark_summary_v1",
+        run_id="run-1",
+        benchmark=BENCHMARK,
+        totals=totals,
+        variants=(),
+        ext={"basis": {"chain": chain}},
     )
+    return canonical.encode_line(seal_summary(summary))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from labrunner.records.run import (
     ScheduleProgress,
     StatusRecord,
 )
+from labrunner.records.seals import seal
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
 
@@ -163,7 +164,7 @@ def make_status(
     run_id: str = "run-1",
     chain: str | None = None,
 ) -> StatusRecord:
-    return StatusRecord(
+    record = StatusRecord(
         schema_version="status_v1",
         run_id=run_id,
         status=status,
@@ -183,6 +184,7 @@ def make_status(
         ended_at=None,
         chain=chain,
     )
+    return seal(record)
 
 
 def committed_bytes(paths: RunPaths) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from tests.store.driver import PLANNED, write_all
 from tests.store.sample import committed_bytes
 
 ROOT = Path(__file__).parents[2]
-WRITING = [point for point in POINTS if not point.startswith(("open.", "recover."))]
+WRITING = [point for point in POINTS if not point.startswith(("open.", "recover.", "marks."))]
 OPENING = [point for point in POINTS if point.startswith("open.")]
 
 pytestmark = pytest.mark.crash

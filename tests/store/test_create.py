@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from labrunner.errors import InputError, StoreError
+from labrunner.records.seals import seal
 from labrunner.store.create import UNFINISHED, create_run, remove_leftovers
 from labrunner.store.listing import list_runs
 from labrunner.store.reading import iter_finished, read_run
@@ -17,7 +18,7 @@ TASKS = [b'{"id":"k"}\n']
 
 def test_a_new_run_is_complete_and_verifies(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "deep" / "runs", 4)
-    assert read_run(paths) == make_record(4)
+    assert read_run(paths) == seal(make_record(4))
     assert list(iter_finished(paths)) == []
     report = verify(paths)
     assert (report.problems, report.committed, report.planned) == ((), 0, 4)

@@ -32,16 +32,14 @@ def test_runs_are_listed_the_newest_first(runs: Path) -> None:
 
 async def test_a_live_run_is_listed_with_its_counts(runs: Path) -> None:
     async with open_writer(RunPaths(runs / "ant-newest")) as writer:
-        await writer.write_status(make_status(2, committed=1))
+        await writer.write_status(make_status(2, committed=1, run_id="ant-newest"))
         newest = (await asyncio.to_thread(list_runs, runs))[0]
     assert (newest.state, newest.name, newest.planned) == ("started", "demo", 2)
     assert newest.counts is not None
     assert newest.counts.committed == 1
 
 
-@pytest.mark.parametrize(
-    "damage", ["no run.json", "not JSON", "other version", "no lock", "bad status", "a file"]
-)
+@pytest.mark.parametrize("damage", ["no run.json", "not JSON", "other version", "no lock", "a file"])
 def test_one_unreadable_run_is_listed_as_unreadable_and_breaks_nothing(runs: Path, damage: str) -> None:
     paths = RunPaths(runs / "zebra-middle")
     match damage:
@@ -53,8 +51,6 @@ def test_one_unreadable_run_is_listed_as_unreadable_and_breaks_nothing(runs: Pat
             paths.run.write_bytes(paths.run.read_bytes().replace(b"run_v1", b"run_v9"))
         case "no lock":
             paths.lock.unlink()
-        case "bad status":
-            paths.status.write_bytes(b"{}")
         case _:
             paths.run.unlink()
             paths.run.mkdir()
@@ -62,6 +58,11 @@ def test_one_unreadable_run_is_listed_as_unreadable_and_breaks_nothing(runs: Pat
     assert listed["zebra-middle"].state == "unreadable"
     assert listed["zebra-middle"].problem
     assert listed["ant-newest"].state == listed["zebra-older"].state == "crashed"
+
+
+def test_a_run_whose_status_is_damaged_is_listed_as_if_it_had_none(runs: Path) -> None:
+    RunPaths(runs / "zebra-middle").status.write_bytes(b"{}")
+    assert {run.state for run in list_runs(runs)} == {"crashed"}
 
 
 def test_no_folder_means_no_runs(tmp_path: Path) -> None:

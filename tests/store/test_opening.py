@@ -109,7 +109,14 @@ def test_garbage_at_the_end_is_cut_and_kept_in_salvage(
     finish_and_compare(half, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["commits", "trials", "scores", "timings"])
+def test_a_doubled_last_line_of_the_journal_is_damage(half: RunPaths) -> None:
+    before = half.commits.read_bytes()
+    half.commits.write_bytes(before + before.splitlines(keepends=True)[-1])
+    with pytest.raises(DamagedRun, match=r"line 4 is of slot 2, not 3; .* nothing was changed"):
+        write(half)
+
+
+@pytest.mark.parametrize("name", ["trials", "scores", "timings"])
 def test_a_doubled_last_row_is_cut(half: RunPaths, name: str, tmp_path: Path) -> None:
     path = files(half)[name]
     before = path.read_bytes()
@@ -119,12 +126,8 @@ def test_a_doubled_last_row_is_cut(half: RunPaths, name: str, tmp_path: Path) ->
     finish_and_compare(half, tmp_path)
 
 
-@pytest.mark.parametrize("count", [3, 4])
-@pytest.mark.parametrize("name", ["commits", "trials", "scores", "timings"])
-def test_a_row_of_another_run_at_the_end_is_cut(
-    half: RunPaths, name: str, count: int, tmp_path: Path
-) -> None:
-    other = make_run(tmp_path / "other", PLANNED, run_id="run-2")
+def make_other(folder: Path, count: int) -> RunPaths:
+    other = make_run(folder / "other", PLANNED, run_id="run-2")
 
     async def run() -> None:
         async with open_writer(other) as writer:
@@ -132,6 +135,27 @@ def test_a_row_of_another_run_at_the_end_is_cut(
                 await writer.finish(make_rows(idx, run_id="run-2"), token="t")
 
     asyncio.run(run())
+    return other
+
+
+@pytest.mark.parametrize("keep", [0, 3])
+def test_a_journal_with_lines_of_another_run_is_damage(half: RunPaths, keep: int, tmp_path: Path) -> None:
+    other = make_other(tmp_path, 4)
+    mine = half.commits.read_bytes().splitlines(keepends=True)[:keep]
+    half.commits.write_bytes(b"".join(mine) + other.commits.read_bytes().splitlines(keepends=True)[-1])
+    before = tree(half)
+    with pytest.raises(DamagedRun, match=f"line {keep + 1} belongs to run run-2"):
+        write(half)
+    assert tree(half) == before
+    assert any("run-2" in problem.what for problem in verify(half).problems)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("name", ["trials", "scores", "timings"])
+def test_a_row_of_another_run_at_the_end_is_cut(
+    half: RunPaths, name: str, count: int, tmp_path: Path
+) -> None:
+    other = make_other(tmp_path, count)
     path = files(half)[name]
     before = path.read_bytes()
     path.write_bytes(before + files(other)[name].read_bytes().splitlines(keepends=True)[-1])
@@ -211,7 +235,7 @@ def test_a_flipped_bit_in_the_middle_of_the_journal_is_damage_and_nothing_is_cut
     for at in range(start, start + len(lines[line]), 11):
         flip(half.commits, at)
         before = tree(half)
-        with pytest.raises(DamagedRun, match=f"line {line + 1} is damaged, but slot"):
+        with pytest.raises(DamagedRun, match=f"line {line + 1} (is damaged|is of slot|belongs to run)"):
             write(half)
         assert tree(half) == before
         assert verify(half).problems != ()
@@ -280,7 +304,7 @@ def test_a_broken_buffer_costs_what_was_not_committed_and_is_reported(
     break_it(half.buffer)
     report = write(half)
     assert report.lost_buffer is not None
-    assert "it held 1 finished results that were not committed" in report.lost_buffer
+    assert "1 finished results that were not committed are lost" in report.lost_buffer
     assert committed_bytes(half) == committed
     assert [rows.schedule_idx for rows in iter_finished(half)] == [0, 1, 2]
     finish_and_compare(half, tmp_path)

@@ -6,12 +6,12 @@ import pytest
 
 from labrunner.errors import DamagedRun
 from labrunner.experiment.schedule import Slot
-from labrunner.records import canonical
 from labrunner.records.cause import Cause
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
-from labrunner.store.survey import PIECE_BYTES, read_invalidations, read_pieces, survey
-from tests.made_runs import Told, make_grid, write_run
+from labrunner.store.survey import PIECE_BYTES, read_pieces, survey
+from tests.made_runs import Told, make_grid, mark, write_run
 
 
 def script(slot: Slot) -> Told | None:
@@ -118,15 +118,9 @@ def test_a_line_longer_than_a_piece_is_read_whole(tmp_path: Path, extra: int) ->
 def test_marks_on_trials_are_read_without_a_torn_last_one(tmp_path: Path) -> None:
     paths = made(tmp_path)
     assert read_invalidations(paths) == ()
-    mark = {
-        "schema_version": "invalidation_v1",
-        "trial_id": "t0",
-        "schedule_idx": 0,
-        "reason": "leaked",
-        "who": "ann",
-        "at": "2026-01-01T00:00:00Z",
-    }
-    paths.invalidations.write_bytes(canonical.encode_line(mark) + b'{"schema_ver')
+    mark(paths, "t0", 0, "leaked")
+    with paths.invalidations.open("ab") as file:
+        file.write(b'{"schema_ver')
     assert [row.reason for row in read_invalidations(paths)] == ["leaked"]
     paths.invalidations.write_bytes(b"nonsense\n")
     with pytest.raises(DamagedRun, match=r"invalidations\.jsonl"):

@@ -9,10 +9,14 @@ import pytest
 from labrunner.records import canonical
 from labrunner.records.completion import FileRef
 from labrunner.records.rows import SlotRows
+from labrunner.records.seals import seal, seal_summary
+from labrunner.records.summary import SummaryRecord, Totals
 from labrunner.store.layout import RunPaths
+from labrunner.store.record import read_run
 from labrunner.store.verify import verify
 from labrunner.store.writer import open_writer
-from tests.store.sample import make_rows, make_run, make_status, trial_id_of
+from tests.made_runs import edit_status
+from tests.store.sample import BENCHMARK, make_rows, make_run, make_status, trial_id_of
 
 PLANNED = 5
 RESULT = b'{"answer": 42}'
@@ -48,12 +52,25 @@ def paths(tmp_path: Path) -> RunPaths:
                     path.parent.mkdir(parents=True)
                     path.write_bytes(content)
                 await writer.finish(rows_with_files(idx), token="t")
+            await writer.write_summary(make_summary(writer.chain))
             await writer.write_status(
                 make_status(PLANNED, "success", committed=PLANNED, chain=writer.chain),
             )
 
     asyncio.run(run())
     return paths
+
+
+def make_summary(chain: str) -> bytes:
+    summary = SummaryRecord(
+        schema_version="benchmark_summary_v1",
+        run_id="run-1",
+        benchmark=BENCHMARK,
+        totals=Totals(trials=PLANNED, passed=0, failed=0, missing=0, errors=0),
+        variants=(),
+        ext={"basis": {"chain": chain}},
+    )
+    return canonical.encode_line(seal_summary(summary))
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:
@@ -114,7 +131,7 @@ CASES: dict[str, tuple[Callable[[RunPaths], object], str]] = {
     ),
     "journal line is garbage": (
         lambda p: p.commits.write_bytes(b"garbage\n"),
-        r"commits\.jsonl:1: not a commit line",
+        r"commits\.jsonl: ends with 8 bytes of an unfinished line",
     ),
     "rows cut": (
         lambda p: p.trials.write_bytes(p.trials.read_bytes()[:-5]),
@@ -153,12 +170,60 @@ CASES: dict[str, tuple[Callable[[RunPaths], object], str]] = {
         r"benchmark/summary\.json: not a benchmark_summary_v1",
     ),
     "status says another chain": (
-        lambda p: change(p.status, b'"chain":"sha256:', b'"chain":"sha256:0'),
+        lambda p: edit_status(p, chain="sha256:0"),
         r"status\.json: its chain is",
     ),
     "status says another count": (
-        lambda p: change(p.status, b'"committed":5', b'"committed":4'),
+        lambda p: edit_status(p, counts=make_status(PLANNED, committed=4).counts),
         r"status\.json: 4 slots committed, but the journal has 5",
+    ),
+    "status edited": (
+        lambda p: change(p.status, b'"passed":0', b'"passed":5'),
+        r"status\.json: not as it was written",
+    ),
+    "status of another run": (
+        lambda p: edit_status(p, run_id="run-2"),
+        r"status\.json: belongs to run run-2",
+    ),
+    "summary edited": (
+        lambda p: change(p.summary, b'"trials":5', b'"trials":6'),
+        r"benchmark/summary\.json: not as it was written",
+    ),
+    "summary of another state": (
+        lambda p: p.summary.write_bytes(make_summary("sha256:0")),
+        r"benchmark/summary\.json: made from a journal that ended with sha256:0",
+    ),
+    "run record edited": (
+        lambda p: change(p.run, b'"env_file":null', b'"env_file":"x"'),
+        r"run\.json: not as it was written",
+    ),
+    "journal with other line ends": (
+        lambda p: p.commits.write_bytes(p.commits.read_bytes().replace(b"\n", b"\r\n")),
+        r"commits\.jsonl:1: is damaged",
+    ),
+    "journal with spaces": (
+        lambda p: change(p.commits, b'"attempt":1', b'"attempt": 1'),
+        r"commits\.jsonl:1: not in the form",
+    ),
+    "journal cut": (
+        lambda p: p.commits.write_bytes(b"".join(p.commits.read_bytes().splitlines(True)[:2])),
+        r"commits\.jsonl: 2 slots are committed, but status\.json counted 5",
+    ),
+    "crash note edited": (
+        lambda p: p.crash(1).write_bytes(b"{}"),
+        r"crash-1\.json: ",
+    ),
+    "crash note gone": (
+        lambda p: p.crash(2).write_bytes(b"{}"),
+        r"crash-1\.json: the file is gone: crash-2\.json comes after it",
+    ),
+    "timing edited": (
+        lambda p: change(p.timings, b'"host":"h"', b'"host":"x"'),
+        r"facts/timings\.jsonl:1: is not as it was written",
+    ),
+    "line of buffered results edited": (
+        lambda p: p.buffered.write_bytes(b"nonsense\n"),
+        r"buffered\.jsonl:1: not a line of this run",
     ),
     "status is none": (lambda p: p.status.write_bytes(b"{"), r"status\.json: .*not a status_v1"),
     "run record is none": (lambda p: p.run.write_bytes(b"{"), r"not a run_v1"),
@@ -186,7 +251,13 @@ def test_a_symlink_in_place_of_a_file_is_found(paths: RunPaths) -> None:
 
 def test_logs_that_policy_drops_may_be_gone(tmp_path: Path, paths: RunPaths) -> None:
     (attempt_folder(paths, 2) / "logs/agent.stdout").unlink()
-    change(paths.run, b'"logs":"always"', b'"logs":"failed"')
+    record = read_run(paths)
+    policy = {
+        **record.experiment["policy"],
+        "keep": {**record.experiment["policy"]["keep"], "logs": "failed"},
+    }
+    other = msgspec.structs.replace(record, experiment={**record.experiment, "policy": policy})
+    paths.run.write_bytes(canonical.encode_line(seal(other)))
     assert verify(paths).problems == ()
 
 

@@ -93,10 +93,13 @@ def recover(
             "recovered": done.recovered,
             "owed": done.owed,
             "damaged": done.damaged,
+            "lost": done.lost,
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     say(f"Recovered {done.recovered} samples to {done.paths.root}")
+    if done.lost:
+        say(done.lost)
     if done.damaged:
         say(
             f"{done.damaged} samples that had been committed are damaged and left out; "

@@ -142,6 +142,7 @@ def _plain(found: Postmortem) -> dict[str, object]:
             for note in found.in_flight
         ],
         "owed": found.owed,
+        "lost": found.lost,
     }
 
 
@@ -153,6 +154,7 @@ def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
         buffered=found.buffered,
         in_flight=[(note.trial_id, IN_FLIGHT[note.state]) for note in found.in_flight],
         owed=found.owed,
+        lost=found.lost,
         next_step=f"lab continue {address(paths)}",
     )
 

@@ -19,6 +19,7 @@ def show_crash(  # noqa: PLR0913 - a fact each, all of them shown
     buffered: int,
     in_flight: Sequence[tuple[str, str]],
     owed: int,
+    lost: str | None,
     next_step: str,
 ) -> RenderableType:
     """Show a crash; `in_flight` are trials with how far they were."""
@@ -27,12 +28,17 @@ def show_crash(  # noqa: PLR0913 - a fact each, all of them shown
     return make_fields(
         [
             ("last sign of life", f"{last_sign_at}{_reboot(has_rebooted)}"),
-            ("safe", f"{committed:,} committed, {buffered:,} finished behind a gap: nothing of it is lost"),
+            ("safe", f"{committed:,} committed, {buffered:,} finished behind a gap{_safety(lost)}"),
+            *([("lost", lost)] if lost is not None else []),
             ("in flight", ", ".join(named) + more if named else "nothing"),
             ("owed", format_count(owed, "trial")),
             ("to go on", next_step),
         ]
     )
+
+
+def _safety(lost: str | None) -> str:
+    return ": nothing of it is lost" if lost is None else ""
 
 
 def _reboot(has_rebooted: bool | None) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from labrunner.engine.strays import find_orphans, find_strays, remove_all_of, remove_strays
 from labrunner.errors import LabError, RunLocked
 from labrunner.records import canonical
+from labrunner.records.seals import seal
 from labrunner.sandbox.scraps import find_scraps, is_abandoned
 from labrunner.sandbox.usage import measure
 from labrunner.store.buffer import snapshot
@@ -138,7 +139,7 @@ def abandon(paths: RunPaths) -> Abandoned:
     lost = count_uncommitted(paths)
     with acquire(paths):
         asyncio.run(remove_all_of(paths, read_run(paths).run_id))
-        for path in _buffer_files(paths):
+        for path in (*_buffer_files(paths), paths.buffered):
             remove(path)
         _write_counts(paths)
     return Abandoned(results=lost)
@@ -149,7 +150,7 @@ def _write_counts(paths: RunPaths) -> None:
     status = read_status(paths)
     if status is not None:
         counts = count_results(paths, status.counts.planned)
-        data = canonical.encode_line(msgspec.structs.replace(status, counts=counts))
+        data = canonical.encode_line(seal(msgspec.structs.replace(status, counts=counts)))
         replace(paths.status, data, point="status")
 
 

@@ -1,16 +1,20 @@
 """What is known about a crash, from the run's files alone: when, what was finished, under way, owed."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from labrunner.errors import StoreError
 from labrunner.records.canonical import stamp
 from labrunner.sandbox.marks import boot_id
 from labrunner.store.attempts import AttemptNote
-from labrunner.store.buffer import read_live, snapshot
+from labrunner.store.buffer import read_live
+from labrunner.store.journal import read_last_line
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import last_owner
+from labrunner.store.loss import find_loss
+from labrunner.store.reading import iter_beyond, open_waiting
 from labrunner.store.record import read_run, read_status
-from labrunner.store.survey import read_last_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +30,22 @@ class Postmortem:
     in_flight: tuple[AttemptNote, ...]
     owed: int
     """Slots without a result, those in flight included."""
+    lost: str | None
+    """What was finished and is lost with the buffer."""
 
 
 def examine_crash(paths: RunPaths) -> Postmortem:
     """Look at a run whose owner is gone; nothing is changed."""
     record = read_run(paths)
-    line = read_last_line(paths, record.run_id)
+    line = read_last_line(paths.commits, record.run_id)
     committed = line.schedule_idx + 1 if line is not None else 0
-    with snapshot(paths.buffer) as waiting:
-        buffered = {kept.schedule_idx for kept in waiting if kept.schedule_idx >= committed}
-    notes, _ = read_live(paths.buffer)
+    with ExitStack() as stack:
+        waiting = iter_beyond(open_waiting(paths, stack), committed, record.run_id)
+        buffered = {kept.schedule_idx for kept in waiting}
+    try:
+        notes, _ = read_live(paths.buffer)
+    except StoreError:
+        notes = []  # what is lost with such a buffer is told below
     in_flight = [
         note
         for note in notes
@@ -49,6 +59,7 @@ def examine_crash(paths: RunPaths) -> Postmortem:
         buffered=len(buffered),
         in_flight=tuple(sorted(in_flight, key=lambda note: note.schedule_idx)),
         owed=record.planned - committed - len(buffered),
+        lost=find_loss(paths),
     )
 
 

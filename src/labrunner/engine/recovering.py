@@ -23,7 +23,8 @@ from labrunner.engine.history import encode_earlier
 from labrunner.engine.postmortem import find_last_sign
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.session import make_summary
-from labrunner.errors import InputError, RunLocked
+from labrunner.engine.summaries import basis_of, seal_summary
+from labrunner.errors import InputError, RunLocked, StoreError
 from labrunner.experiment.model import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records import canonical
@@ -33,17 +34,19 @@ from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, RunError, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.store.create import create_run
 from labrunner.store.draft import draft_beside, put_in_place
-from labrunner.store.durable import storing, sync_folder, write_new
 from labrunner.store.earlier import read_earlier_rows
+from labrunner.store.invalidations import add_invalidations, examine_marks
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, list_runs
 from labrunner.store.lock import acquire
+from labrunner.store.loss import find_loss
 from labrunner.store.points import reach
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run, read_status
 from labrunner.store.salvage import count_committed, iter_sound
-from labrunner.store.survey import read_invalidations
+from labrunner.store.survey import survey
 from labrunner.store.transcripts import read_transcripts, rescue_transcripts
+from labrunner.store.verify import verify
 from labrunner.store.writer import RunWriter, open_writer
 from labrunner.store.written import open_file
 
@@ -61,17 +64,34 @@ class Recovered:
     """Trials that failed or were never finished: what a retry would run."""
     damaged: int
     """Trials that had been committed and are not sound any more: among those owed."""
+    lost: str | None
+    """What was finished and is lost with the buffer: among those owed, too."""
 
 
 def recoverable(runs_dir: Path) -> list[RunListing]:
-    """Crashed runs of a directory, the newest first."""
-    return [run for run in list_runs(runs_dir) if run.state == "crashed"]
+    """Crashed runs of a directory that nobody has recovered yet, the newest first."""
+    runs = list_runs(runs_dir)
+    done = {_find_source(run.paths) for run in runs if run.is_report and not run.is_regrade}
+    return [run for run in runs if run.state == "crashed" and run.paths.root.resolve() not in done]
+
+
+def _find_source(report: RunPaths) -> Path | None:
+    """The run that a report was made from, where it lies now: beside it, when both were moved."""
+    try:
+        source = Path(read_run(report).recovered_from or "")
+    except StoreError:
+        return None
+    beside = report.root.with_name(source.name)
+    return (source if source.is_dir() else beside).resolve()
 
 
 async def recover_run(paths: RunPaths, *, output: Path | None = None, overwrite: bool = False) -> Recovered:
     """Write the report of a crashed run beside it, to `output`, or in its place."""
-    if read_state(paths) == "started":
+    state = read_state(paths)
+    if state == "started":
         raise RunLocked(f"{paths.root.name} is running: there is nothing to recover")
+    if state == "success" and verify(paths).is_sound:
+        raise InputError(str(paths.root), "ended with success and is sound: there is nothing to recover")
     if output is not None and overwrite:
         raise InputError("--overwrite", "and --output exclude each other")
     record, experiment = read_run(paths), read_experiment(paths)
@@ -109,9 +129,11 @@ class _Report:
             record, run_id=run_id, recovered_from=str(source.root.resolve())
         )
         self._live = read_transcripts(source.buffer)
-        self._tally = Tally.of(experiment, {mark.trial_id for mark in read_invalidations(source)})
+        self._marks = examine_marks(source)
+        self._tally = Tally.of(experiment, {mark.trial_id for mark in self._marks.rows})
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
         self._damaged = 0
+        self._lost = find_loss(source)
 
     async def write(self, runs_dir: Path) -> Recovered:
         earlier = encode_earlier(read_earlier_rows(self._source, self._record))
@@ -126,20 +148,24 @@ class _Report:
                 await self._finish(writer, batch)
             await writer.settle()
             summary = make_summary(self._experiment, self._record.run_id, self._tally, with_intervals=True)
-            await writer.write_summary(canonical.encode_line(summary))
+            with survey(paths) as seen:
+                sealed = seal_summary(summary, basis_of(seen))
+            await writer.write_summary(canonical.encode_line(sealed))
             await writer.write_status(self._status(writer))
         good = self._counts["pass"] + self._counts["fail"]
         owed = self._counts["failed"] + self._counts["cancelled"]
         return Recovered(
-            paths=paths, recovered=good + self._counts["failed"], owed=owed, damaged=self._damaged
+            paths=paths,
+            recovered=good + self._counts["failed"],
+            owed=owed,
+            damaged=self._damaged,
+            lost=self._lost,
         )
 
     def _carry_marks(self, paths: RunPaths) -> None:
         """A trial that is not to be used is not to be used in the report either."""
-        if self._source.invalidations.exists():
-            with storing("writing", paths.invalidations):
-                write_new(paths.invalidations, self._source.invalidations.read_bytes())
-                sync_folder(paths.invalidations.parent)
+        if self._marks.rows:
+            add_invalidations(paths, self._marks.rows)
 
     async def _finish(self, writer: RunWriter, batch: list[SlotRows]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -183,6 +209,7 @@ class _Report:
     def _status(self, writer: RunWriter) -> StatusRecord:
         before, now = read_status(self._source), stamp(datetime.now(UTC))
         total = len(self._schedule)
+        lost = f"; {self._lost}" if self._lost else ""
         died = f", last sign of life {find_last_sign(self._source)}" if before else ""
         return StatusRecord(
             schema_version="status_v1",
@@ -198,7 +225,7 @@ class _Report:
                 errors=self._counts["failed"],
             ),
             schedule_progress=ScheduleProgress(next_schedule_idx=total, total=total),
-            error=RunError(message=f"recovered from {self._source.root.name}{died}"),
+            error=RunError(message=f"recovered from {self._source.root.name}{died}{lost}"),
             started_at=before.started_at if before else now,
             updated_at=now,
             ended_at=now,

@@ -22,9 +22,10 @@ from labrunner.records.rows import Benchmark
 from labrunner.records.run import RunRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.earlier import read_earlier
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.record import read_run
-from labrunner.store.survey import read_invalidations, survey
+from labrunner.store.survey import survey
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
 
 

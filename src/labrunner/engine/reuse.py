@@ -22,10 +22,11 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import Ids
 from labrunner.records.rows import TrialRow
 from labrunner.records.run import Vouched
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.loss import find_loss
 from labrunner.store.reading import iter_trials
-from labrunner.store.survey import read_invalidations, survey
+from labrunner.store.survey import survey
 
 EXAMPLES = 3
 _ITEM: Final = array("L").itemsize

@@ -9,7 +9,7 @@ this is a view of them.
 import msgspec
 
 from labrunner import __version__
-from labrunner.records import canonical
+from labrunner.records import canonical, seals
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.survey import Survey, survey
@@ -34,8 +34,7 @@ def basis_of(seen: Survey) -> dict[str, object]:
 
 def seal_summary(summary: SummaryRecord, basis: dict[str, object]) -> SummaryRecord:
     """Note in a summary what it was made from, and seal it."""
-    noted = msgspec.structs.replace(summary, ext=summary.ext | {"basis": basis})
-    return msgspec.structs.replace(noted, ext=noted.ext | {"seal": canonical.digest(noted)})
+    return seals.seal_summary(msgspec.structs.replace(summary, ext=summary.ext | {"basis": basis}))
 
 
 def read_summary(paths: RunPaths) -> SummaryRecord | None:
@@ -44,10 +43,8 @@ def read_summary(paths: RunPaths) -> SummaryRecord | None:
         summary = _decoder.decode(paths.summary.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    ext = dict(summary.ext)
-    seal = ext.pop("seal", None)
-    if seal is None or seal != canonical.digest(msgspec.structs.replace(summary, ext=ext)):
+    if seals.seal_summary(summary) != summary:
         return None
     with survey(paths) as seen:
-        holds = ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
+        holds = summary.ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
     return summary if holds else None

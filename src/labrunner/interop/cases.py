@@ -10,9 +10,9 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.records.ids import make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.store.fullscores import read_scores
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
-from labrunner.store.survey import read_invalidations
 
 LONGEST_SAID: Final = 2_000
 """Characters of one thing that a grader said."""

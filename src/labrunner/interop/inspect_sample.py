@@ -20,7 +20,7 @@ from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.store.earlier import read_earlier
 from labrunner.store.events import read_agent_events, read_transcript
 from labrunner.store.fullscores import read_scores
-from labrunner.store.survey import read_invalidations
+from labrunner.store.invalidations import read_invalidations
 
 Plain = dict[str, Any]  # JSON, as that format has it
 Write = Callable[[str, object], None]

@@ -17,10 +17,11 @@ from labrunner.records.invalidation import InvalidationRow
 from labrunner.records.run import RunRecord
 from labrunner.store.buffer import Completion
 from labrunner.store.events import read_events
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.record import read_run
-from labrunner.store.survey import PIECE_BYTES, Survey, read_invalidations, survey
+from labrunner.store.survey import PIECE_BYTES, Survey, survey
 from labrunner.store.written import open_file, refuse_altered, size_of
 
 FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier", "tasks", "runs")

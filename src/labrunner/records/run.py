@@ -76,6 +76,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     overrides: dict[
         str, Any
     ] = {}  # the command line's changes to the experiment's file, encoded by their own room
+    seal: str = ""
+    """Short digest of the record without it."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +121,8 @@ class StatusRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ended_at: str | None
     chain: str | None
     """The run's digest: set when the run has ended."""
+    seal: str = ""
+    """Short digest of the record without it."""
 
 
 class LockNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,3 +159,7 @@ class CrashRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     in_flight: tuple[InFlight, ...]
     cut_bytes: dict[str, int]
     """Bytes of unfinished writes that were cut, by file; what they were is in `salvage/`."""
+    lost: str | None = None
+    """What was finished and lost with the buffer."""
+    seal: str = ""
+    """Short digest of the record without it."""

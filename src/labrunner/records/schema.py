@@ -16,9 +16,10 @@ import msgspec
 
 from labrunner.records import canonical
 from labrunner.records.agent_result import AgentResult, MetricValue, ResultError
+from labrunner.records.buffered import BufferedRow
 from labrunner.records.commit import CommitLine
 from labrunner.records.earlier import EarlierRow
-from labrunner.records.invalidation import InvalidationRow
+from labrunner.records.invalidation import InvalidationRow, MarksRecord
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 from labrunner.records.run import CrashRecord, RunRecord, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -34,10 +35,12 @@ RECORDS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "benchmark_prediction_record_v1": PredictionRow,
         "benchmark_score_record_v1": ScoreRow,
         "benchmark_summary_v1": SummaryRecord,
+        "buffered_v1": BufferedRow,
         "commit_v1": CommitLine,
         "crash_v1": CrashRecord,
         "earlier_attempts_v1": EarlierRow,
         "invalidation_v1": InvalidationRow,
+        "marks_v1": MarksRecord,
         "run_v1": RunRecord,
         "status_v1": StatusRecord,
         "trial_record_v1": TrialRow,

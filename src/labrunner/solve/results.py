@@ -15,9 +15,9 @@ from labrunner.experiment.model import Experiment
 from labrunner.solve import metrics as known
 from labrunner.solve.metrics import find_reducer
 from labrunner.solve.score import Metric
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_finished
-from labrunner.store.survey import read_invalidations
 
 _BUILT_IN = {each().name: each for each in (known.accuracy, known.mean, known.std, known.var, known.stderr)}
 _MEANS = frozenset({"accuracy", "mean"})

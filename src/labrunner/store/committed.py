@@ -8,15 +8,17 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from labrunner.errors import DamagedRun
+from labrunner.records import canonical
 from labrunner.records.commit import NO_ROWS, CommitLine, EndOffsets, RowCounts, chain_next, chain_start, seal
 from labrunner.records.rows import TimingRow, TrialRow
 from labrunner.records.run import RunRecord
 from labrunner.store.evidence import check_evidence
 from labrunner.store.findings import Findings
-from labrunner.store.journal import Placed, decode_line
+from labrunner.store.journal import Placed, decode_line, find_damage
 from labrunner.store.layout import RunPaths
 from labrunner.store.rowfiles import RowFiles, open_rows
 from labrunner.store.timings import find_wrong_timing
+from labrunner.store.witness import find_orphans
 from labrunner.store.written import open_file
 
 Row = TypeVar("Row", TrialRow, TimingRow)
@@ -63,8 +65,8 @@ def _check_line(
     """A line to go on from, or None when nothing after it can be told."""
     line, number = decode_line(text), at.committed + 1
     if line is None:
-        if text.endswith(b"\n"):
-            findings.report(paths.commits, "not a commit line; what follows was not looked at", line=number)
+        if (problem := find_damage(text, record.run_id, at.committed)) is not None:
+            findings.report(paths.commits, f"{problem}; what follows was not looked at", line=number)
         else:
             findings.report_unfinished(paths.commits, f"ends with {len(text)} bytes of an unfinished line")
         return None
@@ -73,6 +75,7 @@ def _check_line(
         (line.run_id != record.run_id, f"belongs to run {line.run_id}, not to {record.run_id}"),
         (line.schedule_idx != at.committed, f"slot {line.schedule_idx}, not {at.committed}"),
         (line.chain != chain, f"its chain is {line.chain}, but what it covers gives {chain}"),
+        (canonical.encode_line(line) != text, "not in the form in which it was written"),
         (line.seal != seal(line), f"its seal is {line.seal}, but its content gives {seal(line)}"),
     ):
         if is_wrong:
@@ -146,6 +149,8 @@ def _check_trailing(paths: RunPaths, findings: Findings, at: Position, timings_e
         (paths.trials, at.ends.trials),
         (paths.timings, timings_end),
     )
+    if (problem := find_orphans(paths, at.ends.trials)) is not None:
+        findings.report(paths.commits, problem)
     for path, end in ends:
         extra = path.stat().st_size - end
         if extra > 0:

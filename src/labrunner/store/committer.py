@@ -15,6 +15,7 @@ from labrunner.records import canonical
 from labrunner.records.commit import CommitLine, EndOffsets, RowCounts, finish
 from labrunner.store.attempts import AttemptBook
 from labrunner.store.buffer import Buffer, Changes, Completion, Event
+from labrunner.store.buffered import encode_buffered
 from labrunner.store.durable import AppendFile, open_append
 from labrunner.store.finished import FinishedSlots
 from labrunner.store.journal import GROUP_LIMIT
@@ -41,11 +42,19 @@ class RunFiles:
     trials: AppendFile
     timings: AppendFile
     commits: AppendFile
+    buffered: AppendFile
 
     @property
     def all(self) -> tuple[AppendFile, ...]:
         """Every file."""
-        return (self.predictions, self.scores, self.trials, self.timings, self.commits)
+        return (
+            self.predictions,
+            self.scores,
+            self.trials,
+            self.timings,
+            self.commits,
+            self.buffered,
+        )
 
 
 def open_files(paths: RunPaths, reserve: Reserve) -> RunFiles:
@@ -56,6 +65,7 @@ def open_files(paths: RunPaths, reserve: Reserve) -> RunFiles:
         trials=open_append(paths.trials, reserve.spend),
         timings=open_append(paths.timings, reserve.spend),
         commits=open_append(paths.commits, reserve.spend),
+        buffered=open_append(paths.buffered, reserve.spend),
     )
 
 
@@ -159,6 +169,8 @@ class Committer:
         for arrival in arrivals:
             self._forget(arrival.slot)
         self._buffer.write(self._changes([_complete(arrival) for arrival in arrivals]), synced=True)
+        slots = ((arrival.slot.schedule_idx, arrival.slot.trial_id) for arrival in arrivals)
+        self._files.buffered.append(encode_buffered(self._run_id, slots))
         for arrival in arrivals:
             self.finished.buffer(arrival.slot.schedule_idx)
 

@@ -18,6 +18,7 @@ from typing import Final
 from labrunner.errors import InputError, StoreError
 from labrunner.records import canonical, schema
 from labrunner.records.run import RunRecord
+from labrunner.records.seals import seal
 from labrunner.store.buffer import create_buffer
 from labrunner.store.durable import storing, sync_folder, write_new
 from labrunner.store.filesystem import spread_below
@@ -41,13 +42,13 @@ def create_run(
     """
     paths = RunPaths(runs_dir / record.run_id)
     refuse_existing(paths)
-    data = canonical.encode(record)
+    data = canonical.encode_line(seal(record))
     schema.validate("run_v1", data)
     with storing("creating a run in", runs_dir):
         runs_dir.mkdir(parents=True, exist_ok=True)
         remove_leftovers(runs_dir, before=time.time() - _STALE_S)
         with _building(runs_dir, record.run_id) as draft:
-            write_new(draft.run, data + b"\n")
+            write_new(draft.run, data)
             _write_lines(draft.tasks, tasks, record.digests.tasks)
             _write_lines(draft.schedule, schedule, record.digests.schedule)
             _fill(draft)
@@ -131,7 +132,8 @@ def _fill(draft: RunPaths) -> None:
     for folder in (draft.scores.parent, draft.trials.parent, draft.trial_folders):
         folder.mkdir()
     spread_below(draft.trial_folders)
-    for path in (draft.commits, draft.predictions, draft.scores, draft.trials, draft.timings):
+    rows = (draft.predictions, draft.scores, draft.trials, draft.timings)
+    for path in (draft.commits, *rows, draft.buffered):
         write_new(path, b"")
     create_buffer(draft.buffer)
     for folder in (draft.scores.parent, draft.trials.parent, draft.trial_folders, draft.root):

@@ -1,7 +1,7 @@
 """Reading the journal: its good prefix, and whether what follows is torn (a crash) or damaged (not one).
 
-A crash can only leave unfinished bytes at the end. A line that is bad while a later, sealed line of
-the same run goes on beyond it was good once: that is damage, and nobody may cut it away.
+A crash can only leave the beginning of a line at the end. A line that is bad though it has its end, is of
+another run, or has a sealed line behind it was not left by one: that is damage, and nobody may cut it away.
 """
 
 from collections import deque
@@ -20,7 +20,9 @@ from labrunner.store.durable import storing
 GROUP_LIMIT: Final = 256
 """Most slots that one commit publishes: as much of the journal's end as a crash may have left unsynced."""
 
+_TAIL_BYTES: Final = 256 * 1024
 _LONGEST_LINE: Final = 64 * 1024
+_BEGINNING: Final = b'{"attempt":'
 _decoder: Final = msgspec.json.Decoder(CommitLine)
 
 
@@ -93,6 +95,23 @@ def iter_scanned(path: Path, run_id: str, good_bytes: int) -> Iterator[Placed]:
             yield placed
 
 
+def read_last_line(path: Path, run_id: str) -> CommitLine | None:
+    """The journal's last sound line; None when nothing is committed."""
+    with storing("reading", path), path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read(size - file.tell())
+    for text in reversed(tail.splitlines(keepends=True)):
+        line = decode_line(text)
+        if line is not None and line.run_id == run_id and line.seal == seal(line):
+            return line
+    # Nothing sound near the end: all of it has to be looked at, and damage told from an empty journal.
+    last = None
+    for placed in read_lines(path, run_id):
+        last = placed.line
+    return last
+
+
 def iter_sealed(path: Path, run_id: str) -> Iterator[CommitLine]:
     """Every line that carries its own seal, each slot once, whatever stands between them."""
     last = -1
@@ -106,7 +125,8 @@ def iter_sealed(path: Path, run_id: str) -> Iterator[CommitLine]:
 
 def decode_line(text: bytes) -> CommitLine | None:
     """A complete line of a journal, or None."""
-    if not text.endswith(b"\n"):
+    # Our own form only: a line end that was converted is no line that we wrote.
+    if not text.endswith(b"}\n"):
         return None
     try:
         return _decoder.decode(text)
@@ -135,11 +155,28 @@ def _follow(file: BinaryIO, size: int, run_id: str) -> Iterator[tuple[Placed, in
 
 
 def _refuse_if_damaged(path: Path, rest: Iterator[bytes], run_id: str, count: int) -> None:
-    next(rest, None)  # the bad line itself
-    for text in rest:
+    """Raise DamagedRun unless what follows is what a crash leaves: the beginning of a line."""
+    bad = next(rest, b"")
+    problem = find_damage(bad, run_id, count)
+    for text in rest if problem is None else ():
         line = decode_line(text)
-        if line and line.run_id == run_id and line.schedule_idx >= count and line.seal == seal(line):
-            raise DamagedRun(
-                f"{path}: line {count + 1} is damaged, but slot {line.schedule_idx} after it is sound; "
-                "no crash leaves that, so nothing was changed; look at the disk, and keep a copy of the run"
-            )
+        if line and line.seal == seal(line):
+            problem = f"is damaged, but slot {line.schedule_idx} after it is sound"
+            break
+    if problem is not None:
+        raise DamagedRun(
+            f"{path}: line {count + 1} {problem}; "
+            "no crash leaves that, so nothing was changed; look at the disk, and keep a copy of the run"
+        )
+
+
+def find_damage(text: bytes, run_id: str, count: int) -> str | None:
+    """What is wrong with a line that no crash can have left so; None for one that is merely unfinished."""
+    line = decode_line(text) or decode_line(text[:-1] + b"\n")
+    if line is not None and line.seal == seal(line):
+        if line.run_id != run_id:
+            return f"belongs to run {line.run_id}"
+        return f"is of slot {line.schedule_idx}, not {count}" if line.schedule_idx != count else "is damaged"
+    # What a power cut left may hold zeros, or what lay there before; a line of ours with its end does not.
+    is_ours = text.startswith(_BEGINNING) or text.rstrip().endswith(b"}")
+    return "is damaged" if is_ours and text.endswith(b"\n") and b"\0" not in text else None

@@ -20,9 +20,11 @@ class RunPaths:
     facts/trials.jsonl
     facts/timings.jsonl           everything that depends on clock or machine
     facts/invalidations.jsonl     trials not to be used, with who and why
+    facts/marks.json              how many of those there are
     facts/earlier.jsonl           attempts of the runs before it, where it is a retry; written once
     reserve                       room on the disk for what is in hand when it is full; the owner's
     buffer.sqlite                 finished and not yet committed; attempts under way; live events
+    buffered.jsonl                which results went into the buffer; tells what is lost with it
     crash-<n>.json                one for each crash found on opening
     salvage/                      what opening cut off or could not read
     trials/<trial_id>/<attempt>/  what an attempt left
@@ -94,6 +96,16 @@ class RunPaths:
     def earlier(self) -> Path:
         """Attempts of the runs before it."""
         return self.root / "facts" / "earlier.jsonl"
+
+    @property
+    def marks(self) -> Path:
+        """How many trials are marked."""
+        return self.root / "facts" / "marks.json"
+
+    @property
+    def buffered(self) -> Path:
+        """What went into the buffer."""
+        return self.root / "buffered.jsonl"
 
     @property
     def buffer(self) -> Path:

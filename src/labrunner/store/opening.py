@@ -5,16 +5,19 @@ write and sync again what may be only in the page cache, and only then drop from
 committed. Every step may be killed and done again; doing all of it twice changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from labrunner.records import canonical, schema
+from labrunner.records.rows import is_sealed_timing
 from labrunner.records.run import CrashRecord, InFlight, LockNote, RunRecord
+from labrunner.records.seals import seal
 from labrunner.sandbox.marks import boot_id
 from labrunner.store import tail
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.buffer import BrokenBuffer, Buffer, Changes, Completion, create_buffer, open_buffer
+from labrunner.store.buffered import write_buffered
 from labrunner.store.committer import Committer, open_files
 from labrunner.store.durable import cut, replace, storing, sync_folder, write_again
 from labrunner.store.finished import FinishedSlots
@@ -23,9 +26,10 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.lock import RunLock
 from labrunner.store.loss import describe_loss
 from labrunner.store.points import reach
-from labrunner.store.record import read_crashes, read_run, read_status
+from labrunner.store.record import iter_crash_files, read_crashes, read_run, read_status
 from labrunner.store.reserve import hold
 from labrunner.store.slot import decode_payload
+from labrunner.store.witness import find_floor, refuse_shortened
 from labrunner.store.written import refuse_altered_question
 
 
@@ -57,18 +61,25 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     paths = lock.paths
     record = read_run(paths)
     refuse_altered_question(paths, record)
+    floor = find_floor(paths)
     journal = scan(paths.commits, record)
+    refuse_shortened(paths, floor, journal.recent[-1].line if journal.recent else None)
     tails = tail.examine(paths, record.run_id, journal)
-    buffer, lost = _open_buffer(paths)
+    buffer, problem = _open_buffer(paths)
     usable, unusable = _sort_completions(buffer, record, journal)
+    lost = describe_loss(paths, record.run_id, journal.committed, usable.keys(), problem)
     unfinished = _find_unfinished(buffer, journal, usable)
     in_flight = tuple(note for note in unfinished if note.state != "failed")
     cuts = {paths.name(part.path): part.size - part.keep for part in tails if part.size > part.keep}
     is_crash = _note_crash(
-        lock, _Crash(record=record, journal=journal, buffered=len(usable), in_flight=in_flight, cuts=cuts)
+        lock,
+        _Crash(
+            record=record, journal=journal, buffered=len(usable), in_flight=in_flight, cuts=cuts, lost=lost
+        ),
     )
     _mend_files(paths, tails)
     _mend_buffer(paths, buffer, journal, unusable)
+    write_buffered(paths, record.run_id, usable.items())
     committer = _make_committer(paths, record, journal, buffer, usable)
     restored = _drain(committer)
     reach("open.done")
@@ -97,7 +108,7 @@ def _open_buffer(paths: RunPaths) -> tuple[Buffer, str | None]:
     _set_buffer_aside(paths)
     create_buffer(paths.buffer)
     sync_folder(paths.root)
-    return open_buffer(paths.buffer), describe_loss(paths, problem)
+    return open_buffer(paths.buffer), problem
 
 
 def _set_buffer_aside(paths: RunPaths) -> None:
@@ -115,32 +126,34 @@ def _set_buffer_aside(paths: RunPaths) -> None:
 
 def _sort_completions(
     buffer: Buffer, record: RunRecord, journal: Journal
-) -> tuple[list[int], list[Completion]]:
-    """Slots of the buffer that can be committed later, and rows that can't be used."""
-    usable: list[int] = []
+) -> tuple[dict[int, str], list[Completion]]:
+    """Slots of the buffer that can be committed later, with their trials; and rows that can't be used."""
+    usable: dict[int, str] = {}
     unusable: list[Completion] = []
     slots = [idx for idx in buffer.slots() if idx >= journal.committed]
     for first in range(0, len(slots), GROUP_LIMIT):
         group = slots[first : first + GROUP_LIMIT]
         for kept in buffer.completions(group[0], group[-1] + 1):
-            if _is_usable(kept, record):
-                usable.append(kept.schedule_idx)
+            if (trial_id := _find_trial(kept, record)) is not None:
+                usable[kept.schedule_idx] = trial_id
             else:
                 unusable.append(kept)
     return usable, unusable
 
 
-def _is_usable(kept: Completion, record: RunRecord) -> bool:
+def _find_trial(kept: Completion, record: RunRecord) -> str | None:
+    """The trial of a slot whose rows can be used; None when they can't."""
     try:
         slot = decode_payload(kept.payload, record.run_id)
         schema.validate("trial_record_v1", slot.trial)
     except (ValueError, RecursionError):
-        return False
+        return None
     is_same = slot.digest == kept.digest and slot.schedule_idx == kept.schedule_idx
-    return is_same and slot.schedule_idx < record.planned
+    is_usable = is_same and slot.schedule_idx < record.planned and is_sealed_timing(slot.timing + b"\n")
+    return slot.trial_id if is_usable else None
 
 
-def _find_unfinished(buffer: Buffer, journal: Journal, usable: Sequence[int]) -> tuple[AttemptNote, ...]:
+def _find_unfinished(buffer: Buffer, journal: Journal, usable: Iterable[int]) -> tuple[AttemptNote, ...]:
     finished = set(usable)
     return tuple(
         note
@@ -156,6 +169,7 @@ class _Crash:
     buffered: int
     in_flight: tuple[AttemptNote, ...]
     cuts: Mapping[str, int]
+    lost: str | None
 
 
 def _note_crash(lock: RunLock, crash: _Crash) -> bool:
@@ -186,8 +200,10 @@ def _note_crash(lock: RunLock, crash: _Crash) -> bool:
             if note.state != "failed"
         ),
         cut_bytes=dict(crash.cuts),
+        lost=crash.lost,
     )
-    replace(lock.paths.crash(len(known) + 1), canonical.encode_line(note), point="open.crash_note")
+    number = len(list(iter_crash_files(lock.paths))) + 1
+    replace(lock.paths.crash(number), canonical.encode_line(seal(note)), point="open.crash_note")
     return True
 
 
@@ -242,7 +258,7 @@ def _mend_buffer(paths: RunPaths, buffer: Buffer, journal: Journal, unusable: Se
 
 
 def _make_committer(
-    paths: RunPaths, record: RunRecord, journal: Journal, buffer: Buffer, usable: Sequence[int]
+    paths: RunPaths, record: RunRecord, journal: Journal, buffer: Buffer, usable: Iterable[int]
 ) -> Committer:
     finished = FinishedSlots(planned=record.planned, committed=journal.committed)
     for idx in usable:

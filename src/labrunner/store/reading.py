@@ -17,12 +17,14 @@ from labrunner.errors import DamagedRun, StoreError
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow
 from labrunner.records.run import RunStatus, StatusRecord
 from labrunner.store.buffer import Completion, snapshot
-from labrunner.store.journal import Placed, read_lines
+from labrunner.store.journal import Placed, read_last_line, read_lines
 from labrunner.store.layout import RunPaths
 from labrunner.store.lock import is_owned
 from labrunner.store.record import read_crashes, read_run, read_status
 from labrunner.store.rowfiles import RowFiles, open_rows
+from labrunner.store.slot import is_sound_payload
 from labrunner.store.timings import find_wrong_timing
+from labrunner.store.witness import find_floor, refuse_shortened
 from labrunner.store.written import open_file
 
 __all__ = [
@@ -77,13 +79,14 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
+        refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
         rows = stack.enter_context(open_rows(paths))
         timings = stack.enter_context(open_file(paths.timings))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _join(rows, timings, placed)
             committed += 1
-        for kept in iter_beyond(waiting, committed):
+        for kept in iter_beyond(waiting, committed, run_id):
             yield _decode(_slots, kept.payload, "buffered slot", kept.schedule_idx)
 
 
@@ -92,12 +95,13 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
+        refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
         rows = stack.enter_context(open_rows(paths))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             yield _decode(_trials, rows.check(placed).trials[0], "trial row of slot", committed)
             committed += 1
-        for kept in iter_beyond(waiting, committed):
+        for kept in iter_beyond(waiting, committed, run_id):
             yield _decode(_trial_only, kept.payload, "buffered slot", kept.schedule_idx).trial
 
 
@@ -110,10 +114,19 @@ def open_waiting(paths: RunPaths, stack: ExitStack) -> Iterator[Completion]:
         return iter(())
 
 
-def iter_beyond(waiting: Iterator[Completion], committed: int) -> Iterator[Completion]:
-    """Slots that wait still: a commit publishes them first and drops them from the buffer later."""
+def iter_beyond(waiting: Iterator[Completion], committed: int, run_id: str) -> Iterator[Completion]:
+    """Slots that wait still: a commit publishes them first and drops them from the buffer later.
+
+    One whose rows are not those that were stored is owed again, so it is passed over.
+    """
     try:
-        yield from (kept for kept in waiting if kept.schedule_idx >= committed)
+        for kept in waiting:
+            if kept.schedule_idx < committed:
+                continue
+            if is_sound_payload(kept.payload, run_id, kept.schedule_idx, kept.digest):
+                yield kept
+            else:
+                _log.warning("slot %d in the buffer is damaged, and left out", kept.schedule_idx)
     except StoreError as error:
         _warn_of_buffer(error)
 

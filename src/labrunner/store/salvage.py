@@ -21,6 +21,7 @@ from labrunner.store.reading import open_waiting
 from labrunner.store.record import read_run
 from labrunner.store.rowfiles import RowFiles, SlotLines, open_rows
 from labrunner.store.slot import decode_payload
+from labrunner.store.witness import find_floor
 from labrunner.store.written import open_file
 
 _slots: Final = msgspec.json.Decoder(SlotRows)
@@ -50,9 +51,10 @@ def iter_sound(paths: RunPaths) -> Iterator[SlotRows]:
 
 
 def count_committed(paths: RunPaths) -> int:
-    """How many slots were committed, as far as the journal's last sealed line tells."""
+    """How many slots were committed, as far as the journal's last sealed line and other files tell."""
     lines = iter_sealed(paths.commits, read_run(paths).run_id)
-    return max((line.schedule_idx + 1 for line in lines), default=0)
+    sealed = max((line.schedule_idx + 1 for line in lines), default=0)
+    return max(sealed, find_floor(paths))
 
 
 class _Timings:

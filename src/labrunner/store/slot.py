@@ -15,6 +15,8 @@ from labrunner.records.rows import (
     SlotRows,
     TimingRow,
     blank_row,
+    have_digest,
+    is_sealed_timing,
     lines_digest,
     seal_timing,
 )
@@ -121,6 +123,19 @@ def encode_payload(slot: SlotBytes) -> bytes:
             trial=msgspec.Raw(slot.trial),
             timing=msgspec.Raw(slot.timing),
         )
+    )
+
+
+def is_sound_payload(data: bytes, run_id: str, schedule_idx: int, digest: str) -> bool:
+    """Whether a payload of the buffer is what was stored with this slot and digest."""
+    try:
+        payload = _payload_decoder.decode(data)
+    except (ValueError, RecursionError):
+        return False
+    rows = (*payload.predictions, *payload.scores, payload.trial)
+    is_same = have_digest((bytes(row) + b"\n" for row in rows), run_id, digest)
+    return (
+        is_same and payload.schedule_idx == schedule_idx and is_sealed_timing(bytes(payload.timing) + b"\n")
     )
 
 

@@ -15,26 +15,23 @@ from typing import Final, TypeVar
 import msgspec
 
 from labrunner.errors import DamagedRun
-from labrunner.records.commit import NO_ROWS, CommitLine, EndOffsets, seal
+from labrunner.records.commit import NO_ROWS, EndOffsets
 from labrunner.records.glance import SlotGlance, TimingGlance, TrialGlance
-from labrunner.records.invalidation import InvalidationRow
 from labrunner.store.buffer import Completion
 from labrunner.store.durable import storing
-from labrunner.store.journal import decode_line, read_lines
+from labrunner.store.journal import read_last_line
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading import iter_beyond, open_waiting
 from labrunner.store.record import read_run
-from labrunner.store.rowfiles import split_lines
+from labrunner.store.witness import find_floor, refuse_shortened
 
 PIECE_BYTES: Final = 256 * 1024
 """Small enough for what is decoded from a piece to stay in the processor's cache: larger ones take longer."""
-_TAIL_BYTES: Final = 256 * 1024
 
 Row = TypeVar("Row")
 _trials: Final = msgspec.json.Decoder(TrialGlance)
 _timings: Final = msgspec.json.Decoder(TimingGlance)
 _slots: Final = msgspec.json.Decoder(SlotGlance)
-_invalidations: Final = msgspec.json.Decoder(InvalidationRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +82,9 @@ def survey(paths: RunPaths) -> Iterator[Survey]:
     """Look at a run, live or dead."""
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = open_waiting(paths, stack)
-        last = read_last_line(paths, run_id)
+        waiting, floor = open_waiting(paths, stack), find_floor(paths)
+        last = read_last_line(paths.commits, run_id)
+        refuse_shortened(paths, floor, last)
         committed = 0 if last is None else last.schedule_idx + 1
         yield Survey(
             paths=paths,
@@ -94,38 +92,8 @@ def survey(paths: RunPaths) -> Iterator[Survey]:
             committed=committed,
             chain=None if last is None else last.chain,
             ends=NO_ROWS if last is None else last.ends,
-            waiting=iter_beyond(waiting, committed),
+            waiting=iter_beyond(waiting, committed, run_id),
         )
-
-
-def read_last_line(paths: RunPaths, run_id: str) -> CommitLine | None:
-    """The journal's last sound line; None when nothing is committed."""
-    with storing("reading", paths.commits), paths.commits.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        tail = file.read(size - file.tell())
-    for text in reversed(split_lines(tail)):
-        line = decode_line(text)
-        if line is not None and line.run_id == run_id and line.seal == seal(line):
-            return line
-    # Nothing sound near the end: all of it has to be looked at, and damage told from an empty journal.
-    last = None
-    for placed in read_lines(paths.commits, run_id):
-        last = placed.line
-    return last
-
-
-def read_invalidations(paths: RunPaths) -> tuple[InvalidationRow, ...]:
-    """The marks on trials that are not to be used; a torn last line is passed over."""
-    try:
-        data = paths.invalidations.read_bytes()
-    except FileNotFoundError:
-        return ()
-    whole = data[: data.rfind(b"\n") + 1]
-    try:
-        return tuple(_invalidations.decode_lines(whole))
-    except (ValueError, RecursionError) as error:
-        raise DamagedRun(f"reading {paths.invalidations}: {error}") from error
 
 
 def read_pieces(path: Path, end: int | None) -> Iterator[bytes]:

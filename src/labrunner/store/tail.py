@@ -16,6 +16,7 @@ from labrunner.store.journal import GROUP_LIMIT, Journal, iter_scanned
 from labrunner.store.layout import RunPaths
 from labrunner.store.rowfiles import open_rows, split_lines
 from labrunner.store.timings import find_wrong_timing
+from labrunner.store.witness import find_orphans
 from labrunner.store.written import open_file, size_of
 
 _STEP: Final = 256 * 1024
@@ -61,6 +62,8 @@ def examine(paths: RunPaths, run_id: str, journal: Journal) -> tuple[Tail, ...]:
             unsure=journal.recent[0].offset if journal.recent else 0,
         ),
     )
+    if (problem := find_orphans(paths, journal.ends.trials)) is not None:
+        raise DamagedRun(f"{paths.commits}: {problem}; nothing was changed")
     _check_rows(paths, run_id, journal)
     return tails
 

@@ -19,9 +19,9 @@ from labrunner.records.canonical import stamp
 from labrunner.records.completion import Completion, Failed
 from labrunner.store.attempts import AttemptNote, AttemptState
 from labrunner.store.glimpse import LastEvents, look_at_attempts
+from labrunner.store.journal import read_last_line
 from labrunner.store.layout import RunPaths
 from labrunner.store.record import read_run
-from labrunner.store.survey import read_last_line
 
 LivePhase = Literal["preparing", "setup", "agent", "barrier", "grader", "collecting", "waiting"]
 """`waiting`: the last attempt failed, and the trial is to be tried again."""
@@ -87,7 +87,7 @@ def read_under_way(paths: RunPaths) -> tuple[UnderWay, ...]:
     except StoreError:
         return ()
     # The journal is read last: what was committed meanwhile is not under way any more.
-    line = read_last_line(paths, run_id)
+    line = read_last_line(paths.commits, run_id)
     committed = 0 if line is None else line.schedule_idx + 1
     slots: dict[int, list[AttemptNote]] = {}
     for note in seen.notes:

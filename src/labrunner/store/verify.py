@@ -9,18 +9,38 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from labrunner.errors import StoreError
 from labrunner.records.run import RunRecord
+from labrunner.store.besides import (
+    check_buffered,
+    check_crashes,
+    check_marks,
+    check_status,
+    check_summary,
+    note_foreign,
+)
 from labrunner.store.buffer import Completion, snapshot
 from labrunner.store.committed import Position, check_committed
 from labrunner.store.durable import say
 from labrunner.store.findings import Findings, Problem
 from labrunner.store.layout import RunPaths
+from labrunner.store.loss import find_loss
 from labrunner.store.reading import RunState, read_state
-from labrunner.store.record import read_run, read_status
+from labrunner.store.record import load_run
 from labrunner.store.slot import decode_payload
-from labrunner.store.written import find_altered, written_once
+from labrunner.store.witness import find_floor, find_lost_lines
+from labrunner.store.written import find_altered, open_file, written_once
+
+
+class _Scheduled(msgspec.Struct):
+    trial_id: str
+
+
+_scheduled: Final = msgspec.json.Decoder(_Scheduled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +91,25 @@ def verify(paths: RunPaths) -> VerifyReport:
 
 
 def _verify(paths: RunPaths, findings: Findings) -> VerifyReport:
-    record, state = read_run(paths), _read_state(paths, findings)
+    (record, problem), state = load_run(paths), _read_state(paths, findings)
+    if problem is not None:
+        findings.report(paths.run, problem)
     findings.is_ended = state not in {"started", "crashed", None}
-    _check_record(paths, record, findings)
+    _check_written_once(paths, record, findings)
     with ExitStack() as stack:
-        waiting = _open_buffer(paths, findings, stack)
+        waiting, floor = _open_buffer(paths, findings, stack), find_floor(paths)
         end = check_committed(paths, record, findings)
+        if (lost := find_lost_lines(floor, end.committed)) is not None:
+            findings.report(paths.commits, lost)
         buffered = _check_buffer(paths, record, findings, end, waiting)
-    _check_views(paths, findings, end)
+    check_status(paths, findings, end)
+    check_summary(paths, record.run_id, findings, end)
+    check_crashes(paths, findings)
+    if problem is None:
+        check_marks(paths, findings)
+        _check_loss(paths, findings)
+    check_buffered(paths, record.run_id, findings)
+    note_foreign(paths, _trial_ids(paths), findings)
     return VerifyReport(
         run_id=record.run_id,
         state=state,
@@ -108,7 +139,7 @@ def _open_buffer(paths: RunPaths, findings: Findings, stack: ExitStack) -> Itera
         return iter(())
 
 
-def _check_record(paths: RunPaths, record: RunRecord, findings: Findings) -> None:
+def _check_written_once(paths: RunPaths, record: RunRecord, findings: Findings) -> None:
     findings.validate(paths.run, "run_v1", paths.run.read_bytes())
     for path, digest in written_once(paths, record):
         try:
@@ -146,15 +177,20 @@ def _judge(kept: Completion, record: RunRecord) -> str | None:
     return None if slot.schedule_idx < record.planned else "it is not in the schedule"
 
 
-def _check_views(paths: RunPaths, findings: Findings, end: Position) -> None:
-    for path, kind in ((paths.summary, "benchmark_summary_v1"), (paths.status, "status_v1")):
-        if path.exists():
-            findings.validate(path, kind, path.read_bytes())
-    status = read_status(paths) if findings.is_ended else None
-    if status is None:
+def _check_loss(paths: RunPaths, findings: Findings) -> None:
+    """Report finished results that are lost with the buffer; that of an ended run may be removed."""
+    try:
+        loss = find_loss(paths)
+    except StoreError:
+        return  # the journal can't be read, which is reported already
+    if loss is not None:
+        findings.report(paths.buffer, loss)
+
+
+def _trial_ids(paths: RunPaths) -> Iterator[str]:
+    """Trials of the schedule, as far as it can be read."""
+    try:
+        with open_file(paths.schedule) as lines:
+            yield from (_scheduled.decode(text).trial_id for text in lines)
+    except (StoreError, ValueError, RecursionError):
         return
-    if status.chain != end.chain:
-        findings.report(paths.status, f"its chain is {status.chain}, but the journal's is {end.chain}")
-    if status.counts.committed != end.committed:
-        what = f"{status.counts.committed} slots committed, but the journal has {end.committed}"
-        findings.report(paths.status, what)

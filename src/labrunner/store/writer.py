@@ -14,6 +14,7 @@ from labrunner.errors import StoreError
 from labrunner.records import canonical, schema
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import StatusRecord
+from labrunner.records.seals import seal
 from labrunner.store.attempts import AttemptNote
 from labrunner.store.buffer import Event
 from labrunner.store.committer import Arrival
@@ -120,7 +121,7 @@ class RunWriter:
 
     async def write_status(self, status: StatusRecord) -> None:
         """Replace `status.json`."""
-        data = canonical.encode_line(status)
+        data = canonical.encode_line(seal(status))
         schema.validate("status_v1", data)
         await self._ask(Status(data))
 
