@@ -58,6 +58,25 @@ def test_a_set_runs_until_all_succeeded_and_does_nothing_when_called_again(tmp_p
     assert second.err.count("succeeded before, nothing to do") == 2
 
 
+def test_json_is_one_line_for_each_run_also_for_those_that_were_done_before(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_experiment(tmp_path / name, tasks=1, name=name)
+    targets = ("one/experiment.yaml", "two/experiment.yaml", "--json", "--log-dir", "logs")
+
+    def names(*words: str) -> list[str]:
+        answer = lab(*words, cwd=tmp_path)
+        assert answer.code == 0, answer.err
+        lines = [json.loads(line) for line in answer.out.splitlines()]
+        assert all(set(line) == {"run", "status", "summary"} for line in lines)
+        return [line["run"].rpartition("_")[0].rpartition("_")[2] for line in lines]
+
+    assert names("run", *targets) == ["one", "two"]
+    assert names("set", *targets) == ["one", "two"]
+    (path,) = (tmp_path / "logs").glob("*_two_*")
+    assert names("continue", str(path), "--json") == ["two"]
+    assert names("continue", "--log-dir", "logs", "--json") == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_set_that_waits_for_its_next_attempt(tmp_path: Path, number: signal.Signals) -> None:
     write_experiment(tmp_path, agent="raise SystemExit(75)")

@@ -19,7 +19,7 @@ from labrunner.cli.options import (
     secrets_from,
 )
 from labrunner.cli.saying import say, say_aside
-from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_end, watch
+from labrunner.cli.sitting import Turn, in_turn, tell_checks, tell_done_before, tell_end, watch
 from labrunner.engine.continuing import PolicyChanges, continue_run, find_unfinished
 from labrunner.engine.run import RunOptions
 from labrunner.errors import ExitCode, InputError, LabError
@@ -86,7 +86,7 @@ def continue_(  # noqa: PLR0913 - the signature is the command line
         raise InputError("--all", f"is every unfinished run, and {run} is one: choose")
     chosen = [find_run(log_dir, run)] if run else find_unfinished(log_dir)
     if not chosen:
-        say(f"nothing to continue in {log_dir}")
+        (say_aside if as_json else say)(f"nothing to continue in {log_dir}")
     act = partial(_continue_one, asked=asked, env_file=env_file, grace=grace, as_json=as_json)
     acts = [partial(act, paths) for paths in chosen]
     raise typer.Exit(in_turn([partial(_tolerate, each) for each in acts]) if every else in_turn(acts[:1]))
@@ -116,7 +116,9 @@ def _continue_one(
     )
     end = asyncio.run(continue_run(paths, options, asked, watch))
     if end is None:
-        say(f"{paths.root.name}: nothing to do, it succeeded")
+        told = f"{paths.root.name}: nothing to do, it succeeded"
+        (say_aside if as_json else say)(told)
+        tell_done_before(paths, as_json=as_json)
         return Turn(ExitCode.SUCCESS)
     tell_end(end, as_json=as_json)
     return Turn(end.exit_code, end.is_interrupted)

@@ -6,7 +6,7 @@ from functools import partial
 
 from labrunner.cli.retry import tell_plan
 from labrunner.cli.saying import say_aside
-from labrunner.cli.sitting import screen_may_go, tell_checks, tell_end, watch
+from labrunner.cli.sitting import screen_may_go, tell_checks, tell_done_before, tell_end, watch
 from labrunner.cli.target import Call, make_target_app
 from labrunner.engine.sets import SetOptions, run_set
 
@@ -24,6 +24,7 @@ def run_all(call: Call) -> int:
     end = asyncio.run(run_set(call.experiments(), how, options, watch, on_plan=tell_plan))
     for paths in end.done_before:
         say_aside(f"{paths.root.name}: succeeded before, nothing to do")
+        tell_done_before(paths, as_json=call.as_json)
     for each in end.ends:
         tell_end(each, as_json=call.as_json)
     return int(end.exit_code)

@@ -18,7 +18,10 @@ from labrunner.engine.session import Live, RunEnd
 from labrunner.engine.stopping import Interrupted
 from labrunner.errors import ExitCode
 from labrunner.records import canonical
+from labrunner.records.run import StatusRecord
+from labrunner.records.summary import SummaryRecord
 from labrunner.sandbox.door import Check
+from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
 from labrunner.store.opening import OpeningReport
 
@@ -121,14 +124,28 @@ def _note(live: Live) -> str:
 
 
 def tell_end(end: RunEnd, *, as_json: bool) -> None:
-    """Say how a run ended, and what to do next."""
+    """Say how a run ended, and what to do next; for programs, one line for each run."""
     with screen_may_go():
         if as_json:
-            told = {"run": str(end.paths.root), "status": end.status, "summary": end.summary}
-            sys.stdout.write(canonical.encode_line(told).decode())
+            _write_line(end.paths, end.status, end.summary)
         else:
             _show_end(end)
         sys.stdout.flush()
+
+
+def tell_done_before(paths: RunPaths, *, as_json: bool) -> None:
+    """Give programs the line of a run that had succeeded before; people are told elsewhere."""
+    if as_json:
+        from labrunner.engine.lookup import picture
+
+        seen = picture(paths)
+        with screen_may_go():
+            _write_line(paths, seen.status, seen.summary)
+
+
+def _write_line(paths: RunPaths, status: StatusRecord, summary: SummaryRecord | None) -> None:
+    told = {"run": str(paths.root), "status": status, "summary": summary}
+    sys.stdout.write(canonical.encode_line(told).decode())
 
 
 def _show_end(end: RunEnd) -> None:
