@@ -17,6 +17,11 @@ def test_without_an_experiment_the_machine_is_checked_and_that_is_said(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_in_a_folder_of_python_tasks_it_is_said_how_to_check_one(tmp_path: Path) -> None:
+    (tmp_path / "ctf.py").write_text("")
+    assert "for a task in Python: lab doctor ctf.py" in lab("doctor", cwd=tmp_path).out
+
+
 def test_programs_are_told_the_same(tmp_path: Path) -> None:
     told = lab("doctor", "--json", cwd=tmp_path, env={"DOCKER_HOST": f"unix://{tmp_path}/no-engine"}).json()
     assert told["experiment"] is None

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from dataclasses import replace
 
-from labrunner.cli.target import Call, make_target_app
+from labrunner.cli.target import Call, find_scripts, make_target_app
 from labrunner.display.checks import show_checks, show_machine
 from labrunner.display.console import make_console
 from labrunner.engine.machine import examine_machine
@@ -34,7 +34,7 @@ def _examine_machine(call: Call) -> int:
     if call.as_json:
         sys.stdout.write(canonical.encode_line({"checks": checks, "experiment": None}).decode())
     else:
-        make_console().print(show_machine(checks))
+        make_console().print(show_machine(checks, find_scripts()))
     return int(ExitCode.SUCCESS)
 
 

@@ -373,13 +373,18 @@ def _is_failed(keep_sandbox: str | None) -> bool:
     return keep_sandbox == "failed"
 
 
+def find_scripts() -> list[str]:
+    """Python files of this folder: perhaps a task is in one of them."""
+    return sorted(path.name for path in Path.cwd().glob("*.py"))
+
+
 def _find_default(*, takes_runs: bool, may_lack: bool) -> list[Path]:
     """The experiment of this folder; where there are only Python files, people meant one of those."""
     if takes_runs:
         return [Path("last")]
     if may_lack and not DEFAULT_TARGET.exists():
         return []
-    scripts = sorted(path.name for path in Path.cwd().glob("*.py"))
+    scripts = find_scripts()
     if scripts and not DEFAULT_TARGET.exists():
         raise InputError(
             str(DEFAULT_TARGET), f"there is no such file; for a task in Python, name it: lab run {scripts[0]}"

@@ -15,12 +15,14 @@ def show_checks(checks: Sequence[Check]) -> RenderableType:
     return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(*_verdict(checks)))
 
 
-def show_machine(checks: Sequence[Check]) -> RenderableType:
-    """Show what was found of a machine, without an experiment that says what is needed."""
+def show_machine(checks: Sequence[Check], scripts: Sequence[str] = ()) -> RenderableType:
+    """Show what was found of a machine, without an experiment that says what is needed.
+
+    `scripts` are Python files of this folder: perhaps a task is in one of them.
+    """
     rows = [("ok" if check.passed else "no", check.name, check.message) for check in checks]
-    told = (
-        "there is no experiment.yaml here, so only this machine was checked; `lab init` writes an experiment"
-    )
+    told = "there is no experiment.yaml here, so only this machine was checked; "
+    told += f"for a task in Python: lab doctor {scripts[0]}" if scripts else "`lab init` writes an experiment"
     return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(told))
 
 
