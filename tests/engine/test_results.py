@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labrunner.analysis.requirements import parse_requirements
@@ -7,7 +8,7 @@ from labrunner.analysis.summary import read_report
 from labrunner.engine.comparing import compare_runs, label_runs
 from labrunner.engine.lookup import picture
 from labrunner.engine.results import check_requirements, read_results
-from labrunner.engine.summaries import read_summary
+from labrunner.engine.summaries import read_summary, seal_summary
 from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
 from labrunner.records import canonical
@@ -161,3 +162,16 @@ def test_retry_rates_are_compared_over_all_arms(tmp_path: Path) -> None:
     assert shift is not None
     assert [each.variant_id for each in shift.variants] == ["calm:a", "wild:a"]
     assert shift.answer == "not bounded"
+
+
+def test_a_summary_that_another_build_shaped_is_made_anew(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    sound = read_results(paths).summarise()
+    figures = {name: {"foreign": 1} for name in sound.ext["figures"]}
+    ext = {name: value for name, value in sound.ext.items() if name != "seal"} | {"figures": figures}
+    foreign = seal_summary(msgspec.structs.replace(sound, ext=ext), sound.ext["basis"])
+    paths.summary.write_bytes(canonical.encode_line(sound))
+    assert read_summary(paths) is not None
+    paths.summary.write_bytes(canonical.encode_line(foreign))
+    assert read_summary(paths) is None
+    assert read_report(picture(paths).summary).figures

@@ -9,7 +9,6 @@ import typer
 
 from labrunner.cli.saying import say_aside
 from labrunner.errors import InputError
-from labrunner.store.listing import nearest_runs
 
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
@@ -18,6 +17,8 @@ RunName = Annotated[
 
 def find_runs(log_dir: Path) -> Path:
     """The folder whose runs a command reads; said when it is not the one of this folder."""
+    from labrunner.store.listing import nearest_runs  # here, because `init` and its kin need no runs
+
     found = nearest_runs(log_dir)
     if found != log_dir:
         say_aside(f"runs of {found}")

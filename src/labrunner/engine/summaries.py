@@ -9,6 +9,7 @@ this is a view of them.
 import msgspec
 
 from labrunner import __version__
+from labrunner.analysis.summary import read_report
 from labrunner.records import canonical, seals
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
@@ -45,6 +46,17 @@ def read_summary(paths: RunPaths) -> SummaryRecord | None:
         return None
     if seals.seal_summary(summary) != summary:
         return None
+    if not _has_our_shape(summary):
+        return None
     with survey(paths) as seen:
         holds = summary.ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
     return summary if holds else None
+
+
+def _has_our_shape(summary: SummaryRecord) -> bool:
+    """Whether what another build of this program wrote has the figures that this one shows."""
+    try:
+        read_report(summary)
+    except (KeyError, ValueError):
+        return False
+    return True
