@@ -1,5 +1,6 @@
 """What `lab plan` prints: the resolved experiment, exactly as it would run."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
@@ -112,9 +113,11 @@ def _show_variant(variant: Variant) -> RenderableType:
 
 def _show_graders(experiment: Experiment) -> list[RenderableType]:
     graders: dict[str, tuple[Grader, int]] = {}
-    for task in experiment.tasks:
-        told = repr(task.grader)
-        graders[told] = (task.grader, graders[told][1] + 1 if told in graders else 1)
+    counts = Counter(id(task.grader) for task in experiment.tasks)  # nearly all share theirs
+    for grader in {id(task.grader): task.grader for task in experiment.tasks}.values():
+        told = repr(grader)
+        before = graders[told][1] if told in graders else 0
+        graders[told] = (grader, before + counts[id(grader)])
     shown = [_show_grader(grader, count, len(graders)) for grader, count in islice(graders.values(), 3)]
     if len(graders) > 3:
         shown.append(make_line(f"and {len(graders) - 3} more graders of single tasks"))

@@ -16,7 +16,9 @@ from labrunner.experiment.model import (
     Folder,
     Grader,
     Program,
+    Resources,
     SandboxPlan,
+    Setup,
     Task,
     Variant,
 )
@@ -35,6 +37,12 @@ _CODE: Final[Mapping[type, frozenset[str]]] = {
     Program: frozenset({"file", "modules"}),
 }
 """Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""
+
+
+_SHARED: Final = frozenset({Grader, Setup, Resources})
+"""Parts that nearly all tasks of an experiment share: measured once, not once a task."""
+_MOST_KEPT: Final = 64
+_lately: Final[dict[tuple[int, bool], tuple[object, Any]]] = {}
 
 
 def digest_task(task: Task) -> str:
@@ -97,12 +105,26 @@ def measured(value: Any, *, beside_code: bool = False) -> Any:  # noqa: ANN401 -
 
     Parts hold parts in fields and tuples only: lists and maps are the author's own plain JSON.
     """
+    if value is None or isinstance(value, str | float | int):
+        return value
     if isinstance(value, Folder):
         return value.digest
     if isinstance(value, tuple):
         return [measured(each, beside_code=beside_code) for each in value]
     if isinstance(value, dict):
         return {str(key): each for key, each in value.items()}
+    kind = type(value)
+    if kind not in _SHARED:
+        return _measured_fields(value, beside_code=beside_code)
+    kept = _lately.get((id(value), beside_code))
+    if kept is None or kept[0] is not value:
+        if len(_lately) >= _MOST_KEPT:
+            _lately.clear()
+        kept = _lately[id(value), beside_code] = (value, _measured_fields(value, beside_code=beside_code))
+    return kept[1]
+
+
+def _measured_fields(value: Any, *, beside_code: bool) -> Any:  # noqa: ANN401 - any part of an experiment
     names = _measured_names(type(value), beside_code=beside_code)  # type: ignore[arg-type] # mypy: a class is hashable
     if names is None:
         return value

@@ -200,7 +200,7 @@ def _set_cell(row: dict[str, Any], column: str, cell: str, origin: Origin) -> No
 
 def _decode(text: str) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
+        return _decoder.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -216,3 +216,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
+
+
+# Made once: making one takes longer than decoding a row.
+_decoder: Final = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from labrunner.experiment.authored import GraderPart, SetupPart, TaskSource
 from labrunner.experiment.authored_task import TaskRow
@@ -29,6 +29,9 @@ from labrunner.experiment.task_files import Row, inline_rows, read_rows
 from labrunner.experiment.unbuilt import refuse_unbuilt
 from labrunner.experiment.values import HALF_A_CHARACTER, FileSource
 from labrunner.records import canonical
+
+_NO_LIMITS: Final = Resources()
+"""Of tasks that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,7 @@ def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> Task:
         tags=tuple(row.tags),
         env=fill_env(row.env, names, spot.at("env"), problems),
         metadata=row.metadata,
-        resources=Resources(**row.resources.model_dump()),
+        resources=Resources(**row.resources.model_dump()) if row.resources.model_fields_set else _NO_LIMITS,
         digest="",
     )
     return replace(resolved, digest=digest_task(resolved))
@@ -166,6 +169,12 @@ def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask
 
 def _unwritable(written: dict[str, Any]) -> Iterator[str]:
     """Fields with text that JSON can hold and UTF-8 can't."""
+    try:
+        canonical.encode(written)
+    except UnicodeEncodeError:
+        pass
+    else:
+        return
     for name, value in written.items():
         try:
             canonical.encode(value)
