@@ -127,9 +127,10 @@ NOTES = {"notes": ["n" * 5000]}
 
 def test_long_answers_are_whole_in_logs_and_exports(tmp_path: Path) -> None:
     judge = scoring(1.0, answer=LONG, explanation=LONG[::-1], metadata=NOTES)
-    log = run(make_task(samples("a"), scorer=judge), tmp_path)
+    log = run(make_task(samples("a"), scorer=judge), tmp_path, answering(lambda _: LONG))
 
     assert _is_whole(log)
+    assert log.samples[0].output.completion == LONG
     rows = {path.name: path.read_bytes() for path in Path(log.location).glob("**/*s.jsonl")}
     assert {"trials.jsonl", "scores.jsonl", "predictions.jsonl"} <= set(rows)
     assert all(len(data) < 64 * 1024 for data in rows.values())
@@ -144,6 +145,7 @@ def test_long_answers_are_whole_in_logs_and_exports(tmp_path: Path) -> None:
     told = sample["scores"]["given"]
     assert (told["answer"], told["explanation"]) == (LONG, LONG[::-1])
     assert told["metadata"]["notes"] == NOTES["notes"]
+    assert sample["output"]["completion"] == LONG
 
 
 def test_a_long_answer_whose_file_changed_is_told_and_not_taken_for_whole(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ class SampleWriter:
         spoken = [self._read_transcript(rows, fact.attempt) for fact in trial.attempts]
         own = [self._events(rows, fact.attempt) for fact in trial.attempts]
         events = [[*talk.events(), *left] for talk, left in zip(spoken, own, strict=True)]
-        messages, answer = spoken[-1].messages() or _messages(task, rows, own[-1]), _answer(rows)
+        messages = spoken[-1].messages() or _messages(task, rows, own[-1])
+        answer = spoken[-1].answer() or _answer(rows)  # a row has no room for a long one
         closing = [] if spoken[-1].tells_its_end else self._closing(rows, answer)
         sample: Plain = {
             "id": trial.ids.task_id,

@@ -57,6 +57,11 @@ class Conversation:
         """What was said, as the solver left it."""
         return [make_message(message) for message in read_conversation(self.told)]
 
+    def answer(self) -> str | None:
+        """The answer that was scored; None where there was none."""
+        scored = next((event for event in self.told if event["event"] == "scoring"), None)
+        return None if scored is None else str(known_messages(self.told)[scored["output"]]["content"]) or None
+
     def events(self) -> list[Plain]:
         """What happened, in order."""
         known = known_messages(self.told)
