@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from labrunner.records.earlier import EarlierAttempt
 
@@ -43,6 +44,30 @@ def sum_up(earlier: Mapping[int, tuple[EarlierAttempt, ...]]) -> Lineage | None:
         tokens=_sum("tokens", attempts),
         cost_usd=_sum("cost_usd", attempts),
     )
+
+
+def describe_lineage(lineage: Lineage) -> str:
+    """Say in one sentence what came before a run."""
+    count = "1 attempt" if lineage.attempts == 1 else f"{lineage.attempts:,} attempts"
+    parts = [f"{number:,} {_TOLD[standing]}" for standing, number in lineage.standings.items()]
+    if lineage.causes:
+        causes = ", ".join(f"{cause} {number:,}" for cause, number in lineage.causes.items())
+        parts.append(f"errors by cause: {causes}")
+    used = [f"{lineage.tokens:,.0f} tokens"] if lineage.tokens is not None else []
+    used += [f"{lineage.cost_usd:,.2f} USD"] if lineage.cost_usd is not None else []
+    if used:
+        parts.append(f"they used {' and '.join(used)}")
+    return f"before this run: {count} in {', '.join(lineage.runs)} ({'; '.join(parts)})"
+
+
+_TOLD: Final[Mapping[str, str]] = {
+    "failed": "failed",
+    "invalidated": "marked as not to be used",
+    "replaced": "replaced by newer results",
+    "changed": "of other tasks or variants",
+    "graded_again": "judged anew here",
+}
+"""Standings of attempts, in words."""
 
 
 def _sum(name: str, attempts: Iterable[EarlierAttempt]) -> float | None:

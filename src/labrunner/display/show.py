@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.interval import Interval
+from labrunner.analysis.lineage import describe_lineage
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
-from labrunner.display.lineage import describe_lineage
 from labrunner.display.quantities import format_count, format_duration, format_figure, format_range
 from labrunner.display.report import show_chart, show_details, show_findings
 from labrunner.records.run import StatusRecord

@@ -19,10 +19,11 @@ from typing import Final
 from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
+from labrunner.analysis.lineage import describe_lineage
 from labrunner.analysis.repeated import Bounded
 from labrunner.analysis.report import Report
 from labrunner.analysis.sentences import describe
-from labrunner.analysis.summary import read_report
+from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.engine.lookup import RunInFull
 from labrunner.interop.cases import Case, iter_cases
 from labrunner.interop.markdown import number, write_p
@@ -205,6 +206,8 @@ def _range(comparison: Comparison) -> str:
 
 
 def _notes(report: Report, seen: RunInFull) -> Iterator[str]:
+    if (lineage := read_lineage(seen.summary)) is not None:
+        yield f"<h2>Lineage</h2>\n<p>{escape(describe_lineage(lineage))}.</p>\n"
     if report.retry_shift is not None:
         heads = ("variant", "retried", "rate", "scored 0", "as they ended", "scored 1", "left out")
         rows = [

@@ -6,9 +6,10 @@ from pathlib import Path
 from labrunner.analysis.cautions import ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.comparison import Comparison
 from labrunner.analysis.figures import Figures
+from labrunner.analysis.lineage import describe_lineage
 from labrunner.analysis.report import Report
 from labrunner.analysis.sentences import describe
-from labrunner.analysis.summary import read_report
+from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.engine.lookup import RunInFull
 
 
@@ -87,6 +88,11 @@ def _compared(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _render_rest(report: Report, seen: RunInFull) -> Iterator[str]:
+    if (lineage := read_lineage(seen.summary)) is not None:
+        yield "## Lineage"
+        yield ""
+        yield f"{escape(describe_lineage(lineage))}."
+        yield ""
     if report.retry_shift is not None:
         yield "## Retries"
         yield ""
