@@ -384,6 +384,30 @@ def test_secrets_of_providers_are_masked_everywhere(tmp_path: Path, monkeypatch:
             assert b"very-secret-value" not in path.read_bytes(), path
 
 
+def test_no_text_of_a_score_holds_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "very-secret-value")
+    said = "it is very-secret-value"
+
+    @scorer(metrics=[accuracy()])
+    def talkative() -> object:
+        async def score(state: TaskState, target: Target) -> Score:
+            del state, target
+            return Score("C", answer=said, explanation=said, metadata={"a": [{said: said}]})
+
+        return score
+
+    log = run(make_task(samples("a"), scorer=talkative()), tmp_path)
+
+    scores = log.samples[0].scores
+    assert scores is not None
+    assert scores["talkative"].metadata == {
+        "a": [{"it is [masked:SOME_API_KEY]": "it is [masked:SOME_API_KEY]"}]
+    }
+    for path in Path(log.location).rglob("*"):
+        if path.is_file():
+            assert b"very-secret-value" not in path.read_bytes(), path
+
+
 def test_get_model_asks_other_models_beside_the_trials_own(tmp_path: Path) -> None:
     @solver
     def two_models() -> object:

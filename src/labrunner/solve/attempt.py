@@ -263,7 +263,7 @@ class SolveAttempt:
             ended_by=ledger.ended_by,
             flags=("system_changed",) if ledger.run.system_changes else (),
         )
-        masked = {name: mask_score(score, mask) for name, score in scores.items()}
+        masked = {name: mask_score(score, self._shop.masker) for name, score in scores.items()}
         end = grade(masked, judgement, finding)
         self._in_full = write_in_full(masked)
         return end

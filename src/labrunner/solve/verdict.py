@@ -1,7 +1,7 @@
 """From scores to the end of an attempt: verdict, metrics, and what a row can hold of the rest. Pure."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from labrunner.solve.score import Score, value_to_float
 from labrunner.solve.transcript import shorten
 from labrunner.store.fullscores import FULL_SCORES
 from labrunner.trial.judgement import MAX_JUDGEMENT_BYTES, Judgement
+from labrunner.trial.masking import Masker
 
 PASS_AT: Final = 1.0
 _MOST_TEXT: Final = 4096
@@ -64,12 +65,13 @@ def grade(scores: Mapping[str, Score], judgement: Judgement | None, finding: Fin
     )
 
 
-def mask_score(score: Score, mask: Callable[[str], str]) -> Score:
-    """A score whose texts hold no secrets."""
-    answer = None if score.answer is None else mask(score.answer)
-    explanation = None if score.explanation is None else mask(score.explanation)
-    value = mask(score.value) if isinstance(score.value, str) else score.value
-    return Score(value, answer, explanation, score.metadata)
+def mask_score(score: Score, masker: Masker) -> Score:
+    """A score whose texts hold no secrets, its metadata's among them."""
+    masked = masker.mask_plain(
+        {name: getattr(score, name) for name in ("value", "answer", "explanation", "metadata")}
+    )
+    assert isinstance(masked, dict)  # as it was given
+    return Score(**masked)
 
 
 def settle_score(name: str, score: Score) -> Score:

@@ -62,10 +62,10 @@ class Masker:
         match value:
             case str():
                 return self.mask_text(value)
-            case list():
+            case list() | tuple():
                 return [self.mask_plain(each) for each in value]
             case dict():
-                return {self.mask_text(key): self.mask_plain(each) for key, each in value.items()}
+                return {self.mask_plain(key): self.mask_plain(each) for key, each in value.items()}
             case _:
                 return value
 
