@@ -8,6 +8,7 @@ from typing import Final
 from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Leavings
 from labrunner.executor.release import release_attempt
+from labrunner.executor.words import check_words
 from labrunner.experiment.model import SandboxKind, SandboxPlan, Task, Variant
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
@@ -49,7 +50,8 @@ class LocalExecutor:
         for asked, each in zip(every, probes, strict=True):
             for check in each.result():
                 found.setdefault(check, []).extend(asked.tasks)
-        return tuple(self._name_tasks(check, tasks) for check, tasks in found.items())
+        checks = [self._name_tasks(check, tasks) for check, tasks in found.items()]
+        return (*checks, *check_words(self._context, lambda variant: self._makers[variant.sandbox.kind]))
 
     def outlives_runner(self, assignment: Assignment) -> bool:
         """Whether its sandbox goes on when we are gone."""

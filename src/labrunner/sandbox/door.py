@@ -305,6 +305,10 @@ class SandboxMaker(Protocol):
         """Prove with a real launch that sandboxes can be made here, within the plan's limits."""
         ...
 
+    def find_excess(self, plan: SandboxPlan, setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
+        """Why the commands and variables of a trial could not be handed over; None when they can."""
+        ...
+
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
         """Make a sandbox; leaving the context ends every process of it."""
         ...

@@ -12,7 +12,7 @@ import logging
 import tarfile
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +63,12 @@ class Images:
             if name not in self._found:
                 self._found[name] = await self._find(plan, name)
             return self._found[name]
+
+    def known_env(self, plan: SandboxPlan) -> Mapping[str, str]:
+        """The variables of a plan's image; none while it is not known."""
+        is_named = plan.image is not None or plan.build is not None
+        found = self._found.get(name_of(plan)) if is_named else None
+        return {} if found is None else found.env
 
     async def is_deferred(self, plan: SandboxPlan) -> bool:
         """Whether an image is to be pulled only when a trial needs it."""

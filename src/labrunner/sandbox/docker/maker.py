@@ -45,7 +45,7 @@ from labrunner.sandbox.docker.sandbox import DockerSandbox
 from labrunner.sandbox.docker.stage import Stage
 from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
 from labrunner.sandbox.docker.syscalls import check_filter
-from labrunner.sandbox.docker.text import House
+from labrunner.sandbox.docker.text import House, find_excess
 from labrunner.sandbox.docker.users import Users, login
 from labrunner.sandbox.door import (
     NO_DEMANDS,
@@ -54,6 +54,7 @@ from labrunner.sandbox.door import (
     Check,
     Demands,
     GuestPaths,
+    Phase,
     PhaseEnd,
     Sandbox,
     SandboxSpec,
@@ -134,6 +135,10 @@ class DockerMaker:
             self._engine_checks = (check_engine(facts), check_room(facts), *check_filter(facts))
             await self.reap_probes()
         return self._engine_checks
+
+    def find_excess(self, plan: SandboxPlan, setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
+        """What a wrapper could not be told, with the variables of an image that is known by now."""
+        return find_excess(self._images.known_env(plan), setup, agent, grader)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:

@@ -19,6 +19,8 @@ WRITABLE: Final = tuple(f"{AGENTLAB}/{name}" for name in ("workspace", "out", "s
 GUARDED: Final = tuple(f"{AGENTLAB}/{name}" for name in ("ctl", "logs"))
 """Folders that the wrapper writes, and no other user may."""
 COMMAND_FILE: Final = ".command"
+NONCE: Final = "0" * 32
+"""As long as any."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _READ_ONLY: Final = frozenset({"UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"})
@@ -73,6 +75,21 @@ def plan_text(house: House, nonce: str, setup: Start | None, agent: Start | None
         lines += ["restart=1"] if house.restart else []
     lines += ["gate=1"] if gate else []
     return _checked("\n".join([*lines, f"end {nonce}", ""]))
+
+
+def find_excess(image_env: Mapping[str, str], setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
+    """Why these can't be said to a wrapper; None when they can."""
+    house = House(image_env=image_env, workdir=f"{AGENTLAB}/workspace", owner="0:0")
+
+    def start(phase: Phase) -> Start:
+        return Start(phase=phase, user=phase.user or "", scratch="")
+
+    try:
+        plan_text(house, NONCE, None if setup is None else start(setup), start(agent), gate=True)
+        ring_text(house, NONCE, start(grader))
+    except SandboxFailed as failure:
+        return str(failure)
+    return None
 
 
 def command_text(house: House, bell: str, grader: Start, *, number: int) -> str:
