@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeGuard
 
 from labrunner.records.cause import Cause
 
 _DISK_GAVE_OUT: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
+_NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class ExitCode(IntEnum):
@@ -66,6 +67,15 @@ class StoreError(LabError):
     exit_code = ExitCode.STORAGE
 
 
+class OutOfFiles(StoreError):
+    """This process may open no more files: nobody's fault in an attempt, and the end of a run."""
+
+    @classmethod
+    def says(cls, error: BaseException) -> TypeGuard[OSError]:
+        """Whether an error is that."""
+        return isinstance(error, OSError) and error.errno in _NO_MORE_FILES
+
+
 class DamagedRun(StoreError):
     """A run's files contradict its journal in a way that no crash of ours can explain."""
 
@@ -98,6 +108,8 @@ class AttemptFailed(LabError):
         except LabError:
             raise
         except Exception as error:
+            if OutOfFiles.says(error):
+                raise OutOfFiles(f"{doing}: too many open files") from error
             if isinstance(error, OSError) and error.errno in _DISK_GAVE_OUT:
                 raise StoreError(f"{doing}: {os.strerror(error.errno).lower()}") from error
             raise cls(reason, f"{doing}: {error}") from error

@@ -1,28 +1,57 @@
 """What is checked before anything is spent: `lab doctor`, and the first thing that `lab run` does."""
 
 import os
+import resource
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final, Literal
 
 from labrunner.executor.door import Executor
-from labrunner.experiment.model import Experiment
+from labrunner.experiment.model import Experiment, SandboxKind
 from labrunner.sandbox.door import Check
 from labrunner.sandbox.room import look_at
-from labrunner.store.filesystem import filesystem_problem
+from labrunner.store.filesystem import filesystem_problem, lock_problem
 from labrunner.trial.masking import SHORTEST
+
+LEAST_FILES: Final = 192
+"""Open files that one sandbox of processes takes, with whatever watches over it."""
+FILES_PER_TRIAL: Final[Mapping[SandboxKind, int]] = {"bubblewrap": 14, "docker": 4, "process": 2}
+OWN_FILES: Final = 96
 
 
 async def examine(
-    experiment: Experiment, executor: Executor, *, runs_dir: Path, secrets: Mapping[str, str]
+    experiment: Experiment, executor: Executor, *, runs_dir: Path, secrets: Mapping[str, str], at_once: int
 ) -> tuple[Check, ...]:
-    """Make every check for a run of this experiment into `runs_dir`."""
-    return (
+    """Make every check for a run of this experiment into `runs_dir`, with so many trials at once."""
+    files = tuple(check_files(experiment, at_once))
+    checks = (
         *check_secrets(experiment, secrets),
         *check_solutions(experiment),
         *check_place(runs_dir, experiment.policy.min_free_disk_gb),
-        *await executor.preflight(),
+        *files,
     )
+    if any(check.severity == "error" for check in files):
+        return checks  # sandboxes would fail for the same reason, and tell another
+    return (*checks, *await executor.preflight())
+
+
+def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
+    """Tell of a limit of open files that trials will run into."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    each = max(FILES_PER_TRIAL.get(variant.sandbox.kind, 1) for variant in experiment.variants)
+    wanted = max(LEAST_FILES, OWN_FILES + each * at_once)
+    if limit == resource.RLIM_INFINITY or limit >= wanted:
+        return
+    told = f"this process may have {limit} files open, and {at_once} trials at once take up to {wanted}"
+    remedy = f"ulimit -n {wanted}"
+    if limit >= LEAST_FILES:
+        remedy += ", or a lower --max-concurrency"
+    if most != resource.RLIM_INFINITY and most < wanted:
+        remedy += f" (by root: this user may not go over {most})"
+    is_enough = limit >= LEAST_FILES
+    severity: Literal["error", "warning"] = "warning" if is_enough else "error"
+    yield Check(name="open files", passed=False, severity=severity, message=f"{told}: {remedy}")
 
 
 def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
@@ -80,7 +109,9 @@ def check_solutions(experiment: Experiment) -> Iterator[Check]:
 def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
     """The run's directory can be trusted with locks and syncs, and has room."""
     place = next(folder for folder in way_to(runs_dir) if folder.exists())
-    problem = _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place)
+    problem = (
+        _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place) or lock_problem(place)
+    )
     yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
     free_gb = shutil.disk_usage(place).free / 1e9
     told = f"{free_gb:.1f} GB free"

@@ -7,6 +7,7 @@ import asyncio
 import os
 import platform
 import re
+import resource
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from labrunner.engine.rereading import Reread, reread_file
 from labrunner.engine.reuse import ReusePlan, SlotFinder
 from labrunner.engine.session import RunEnd, Session, Watch
 from labrunner.engine.stopping import signals_stop
-from labrunner.errors import DamagedRun, InputError, InputErrors, SandboxFailed, StoreError
+from labrunner.errors import DamagedRun, InputError, InputErrors, OutOfFiles, SandboxFailed, StoreError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
@@ -80,7 +81,10 @@ async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check,
     """Make every check for a run of this experiment."""
     executor = make_executor(experiment, options, "preflight", options.runs_dir)
     try:
-        return await examine(experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets)
+        at_once = concurrency_of(experiment, len(Schedule.of(experiment)))
+        return await examine(
+            experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets, at_once=at_once
+        )
     finally:
         await executor.close()
 
@@ -149,6 +153,12 @@ async def sit_down(
     except StoreError as error:
         error.add_note(_what_next(error, paths))
         raise
+    except OSError as error:
+        if not OutOfFiles.says(error):
+            raise
+        problem = OutOfFiles(f"carrying out {address(paths)}: too many open files")
+        problem.add_note(_what_next(problem, paths))
+        raise problem from error
     finally:
         await executor.close()
 
@@ -156,6 +166,10 @@ async def sit_down(
 def _what_next(error: StoreError, paths: RunPaths) -> str:
     if isinstance(error, DamagedRun):
         return advice_on_damage(paths)
+    if isinstance(error, OutOfFiles):
+        now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        told = f"what was finished is safe; allow more open files (ulimit -n, {now} now)"
+        return f"{told} or fewer trials at once, then: lab continue {address(paths)}"
     return f"what was finished is safe; once the disk is well: lab continue {address(paths)}"
 
 

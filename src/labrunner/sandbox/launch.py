@@ -8,6 +8,7 @@ for the next command with the same limits: its control group is its own. Nothing
 import asyncio
 import atexit
 import os
+import resource
 import socket
 import sys
 import time
@@ -283,9 +284,19 @@ def make_group(limits: GroupLimits | None) -> Group | None:
 def spawn_warden(link: int) -> int:
     """Start the warden with `link` as its standard input and none of this process's other descriptors."""
     argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", START_WARDEN, str(PACKAGES)]
-    close = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable_fds()]
     link_up = [(os.POSIX_SPAWN_DUP2, link, 0), (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    return os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found = inheritable_fds()
+    # Numbers beyond a limit that was lowered after they were opened can't be named in an action.
+    beyond = [fd for fd in found if 0 <= limit <= fd]
+    close = [(os.POSIX_SPAWN_CLOSE, fd) for fd in found if fd not in beyond]
+    for fd in beyond:
+        os.set_inheritable(fd, False)
+    try:
+        return os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
+    finally:
+        for fd in beyond:
+            os.set_inheritable(fd, True)
 
 
 def inheritable_fds() -> list[int]:

@@ -21,8 +21,12 @@ async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
     try:
         with scrap_folder(LAUNCH) as place:
             problem = await _launch(maker, plan, AttemptFolders(root=place))
-    except (SandboxFailed, OSError) as error:
+    except SandboxFailed as error:
         problem = str(error)
+    except OSError as error:
+        # Nothing that bwrap or the host's namespaces could be blamed for.
+        told = f"starting a {plan.kind} sandbox: {error}"
+        return Check(name=plan.kind, passed=False, message=told)
     if problem is None:
         return Check(name=plan.kind, passed=True, message=f"a {plan.kind} sandbox was started and ended")
     return Check(name=plan.kind, passed=False, message=_why(plan.kind, problem))

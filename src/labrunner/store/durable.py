@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from labrunner.errors import StoreError
+from labrunner.errors import OutOfFiles, StoreError
 from labrunner.store.points import reach
 
 _WORDS: Final[Mapping[int, str]] = MappingProxyType(
@@ -41,7 +41,8 @@ def storing(doing: str, path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{doing} {path}: {say(error)}") from error
+        kind = OutOfFiles if OutOfFiles.says(error) else StoreError
+        raise kind(f"{doing} {path}: {say(error)}") from error
 
 
 def say(error: OSError) -> str:

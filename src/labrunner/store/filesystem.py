@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from labrunner.errors import StoreError
+
 _UNSAFE: Final = frozenset(
     {
         "9p",
@@ -54,6 +56,43 @@ def filesystem_problem(path: Path) -> str | None:
         f"{path} lies on a network file system ({kind}), whose locks and shared memory can't be trusted; "
         "choose a folder on a local disk"
     )
+
+
+def flock(fd: int, how: int) -> bool:
+    """Take a kernel's lock on an open file; False when somebody else has it. Never waits."""
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        place = _place_of(fd)
+        raise StoreError(
+            f"locking {place}: its file system has no locks ({os.strerror(error.errno or 0).lower()}), "
+            "and without them nothing keeps two owners off one run; choose a folder on another disk"
+        ) from error
+    return True
+
+
+def _place_of(fd: int) -> str:
+    try:
+        return str(Path(f"/proc/self/fd/{fd}").readlink())
+    except OSError:
+        return "a file of the run"
+
+
+def lock_problem(folder: Path) -> str | None:
+    """Why the files of a folder can't be locked, or None."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None  # told by whoever has to write there
+    try:
+        flock(fd, fcntl.LOCK_SH)
+    except StoreError as error:
+        return str(error)
+    finally:
+        os.close(fd)
+    return None
 
 
 def is_unsafe(kind: str) -> bool:

@@ -25,6 +25,7 @@ from labrunner.records import canonical
 from labrunner.records.run import LockNote
 from labrunner.sandbox.marks import boot_id
 from labrunner.store.durable import storing
+from labrunner.store.filesystem import flock
 from labrunner.store.layout import RunPaths
 
 _PATIENCE_S: Final = 0.5
@@ -134,17 +135,11 @@ def _lock(paths: RunPaths, fd: int) -> None:
 
 
 def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return flock(fd, fcntl.LOCK_EX)
 
 
 def _is_locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not flock(fd, fcntl.LOCK_SH):
         return True
     fcntl.flock(fd, fcntl.LOCK_UN)
     return False

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from labrunner.errors import AttemptFailed, StoreError, SystemBroken
+from labrunner.errors import AttemptFailed, OutOfFiles, StoreError, SystemBroken
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.room import DISK_FULL
@@ -66,7 +66,10 @@ class _Attempt:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         except StoreError:
             raise
-        except Exception as bug:  # noqa: BLE001 - here our own bugs become records
+        except Exception as bug:
+            # Here our own bugs become records.
+            if OutOfFiles.says(bug):
+                raise OutOfFiles(f"carrying out {self._scene.ids.trial_id}: too many open files") from bug
             end = classification.bug_failure(bug)
         if isinstance(end, Graded):
             # A failure may end the run: its place stays taken until somebody has decided.
