@@ -64,9 +64,12 @@ class LiveRun:
         return next(iter(read_under_way(self.paths)), None) if self.paths.commits.exists() else None
 
     def await_phase(self, phase: str, attempt: int = 1) -> UnderWay:
+        """Wait until a phase has begun: it is noted a moment before, and then has no time yet."""
+
         def ask() -> UnderWay | None:
             seen = self.seen()
-            return seen if seen and (seen.phase, seen.attempt) == (phase, attempt) else None
+            is_there = seen and seen.since and (seen.phase, seen.attempt) == (phase, attempt)
+            return seen if is_there else None
 
         return await_(ask, f"{phase}, now {self.seen()}")
 
