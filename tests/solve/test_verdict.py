@@ -12,6 +12,7 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.log import EvalLog, read_eval_log
+from labrunner.solve.messages import ChatMessageAssistant
 from labrunner.solve.metrics import mean
 from labrunner.solve.sample import Sample, Target
 from labrunner.solve.score import Score, value_to_float
@@ -91,6 +92,34 @@ def test_what_is_no_score_is_blamed_on_the_scorer_by_name(
     assert error is not None
     assert (error.cause, error.reason) == ("solver", reason)
     assert said in error.message
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [(np.float64(0.5), "0.5"), (np.int64(7), "7"), (np.str_("x"), "x"), (3, "3")]
+)
+def test_a_number_that_a_solver_answers_with_is_written_out(tmp_path: Path, said: Any, wanted: str) -> None:
+    async def count(state: TaskState) -> TaskState:
+        state.output.completion = said
+        state.messages.append(ChatMessageAssistant(said))
+        return state
+
+    log = run(make_task(samples("a", target=wanted), solver=count), tmp_path)
+    assert log.status == "success", log.error
+    assert log.samples[0].output.completion == wanted
+    assert log.samples[0].messages[-1].content == wanted
+    assert log.results.metrics["accuracy"].value == 1.0
+
+
+def test_an_answer_that_is_no_text_is_blamed_on_the_solver(tmp_path: Path) -> None:
+    async def answer(state: TaskState) -> TaskState:
+        words: Any = ["a", "b"]
+        state.output.completion = words
+        return state
+
+    error = run(make_task(samples("a"), solver=answer), tmp_path).samples[0].error
+    assert error is not None
+    assert error.cause == "solver"
+    assert "a message's content must be text, found list" in error.message
 
 
 def test_value_to_float_takes_any_number() -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 from uuid import uuid4
 
+from labrunner.solve.plain import as_number
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 StopReason: TypeAlias = Literal[
     "stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown"
@@ -136,7 +138,7 @@ class ModelOutput:
 
     @completion.setter
     def completion(self, value: str) -> None:
-        self.message.content = value
+        self.message.content = as_text(value)
 
     @property
     def choices(self) -> "list[ModelOutput]":
@@ -163,6 +165,16 @@ class ModelOutput:
         call = ToolCall(id=f"call_{uuid4().hex[:12]}", function=tool_name, arguments=dict(tool_arguments))
         message = ChatMessageAssistant(content=content, tool_calls=[call], model=model)
         return cls(model=model, message=message, stop_reason="tool_calls")
+
+
+def as_text(value: object) -> str:
+    """What a message may say: text, or a number, which is written out. Raises TypeError."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    number = as_number(value)
+    if number is None:
+        raise TypeError(f"a message's content must be text, found {type(value).__name__}")
+    return str(number)
 
 
 def mend(message: ChatMessageAssistant) -> None:

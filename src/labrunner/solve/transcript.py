@@ -14,14 +14,25 @@ from typing import Any, Final
 import msgspec
 
 from labrunner.records import canonical
-from labrunner.solve.messages import ChatMessage, fingerprint, to_plain
+from labrunner.solve.messages import ChatMessage, as_text, fingerprint, to_plain
+from labrunner.solve.plain import as_number
 from labrunner.trial.masking import Masker
 
 MAX_TEXT: Final = 256 * 1024
 """Characters of one text that an event keeps; the middle of a longer one is left out."""
 _CONVERSATIONS: Final = {"model": "input", "scoring": "messages"}
 """Events that have a conversation, and the field that holds it."""
-_encoder: Final = msgspec.json.Encoder(enc_hook=repr)
+
+
+def _spell(value: object) -> Any:  # noqa: ANN401 - plain JSON
+    """What JSON has no word for: other libraries' numbers and texts as such, the rest as Python shows it."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    number = as_number(value)
+    return repr(value) if number is None else number
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_spell)
 
 
 class Transcript:
@@ -66,6 +77,8 @@ class Transcript:
         return b"".join(line + b"\n" for line in self._lines)
 
     def _number(self, message: ChatMessage) -> int:
+        if type(message.content) is not str:  # somebody's own number, or kind of text
+            message.content = as_text(message.content)
         key = fingerprint(message)
         number = self._known.get(key)
         if number is None:
