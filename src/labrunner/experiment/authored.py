@@ -284,7 +284,8 @@ class ExperimentFile(Part):
     on_system_change: Literal["flag", "refuse", "ignore"] = "flag"
     """What to do when the agent changed the system under the grader."""
     collect: list[Text] = []
-    """Paths copied out of the finished sandbox into the attempt's artifacts."""
+    """Paths copied out of the finished sandbox into the attempt's artifacts. Those outside the attempt's own
+    folders (`/var/log/tool`) only from containers; other sandboxes refuse them."""
     keep: KeepPart = KeepPart()
     """What is left of an attempt after its commit."""
     replications: Count = 1

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 END_BYTES: Final = 64 * 1024
+TAKEN_BYTES: Final = 2**20
+"""At a time: who follows a log must not fall behind it."""
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LONGEST_LINE: Final = 16 * 1024
 
@@ -34,7 +36,7 @@ class LogEnd:
 
     def take(self) -> bytes:
         """What was written since; a line without its end waits, unless it is very long."""
-        found = _read(self.path, self._at, END_BYTES)
+        found = _read(self.path, self._at, TAKEN_BYTES)
         if found is None or not found[0]:
             return b""
         data, self._at = found
