@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from labrunner.experiment.model import KeepPolicy
-from labrunner.records.completion import Completion, Graded
+from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.trial.masking import make_masker
 from labrunner.trial.redaction import CHUNK, Redactor
@@ -275,6 +275,19 @@ async def test_what_a_cut_off_try_left_is_searched_when_the_next_one_begins(tmp_
     assert (run.folders.root.with_name("1.cut-1") / "scratch/agent-home/.config").exists()
     assert find_leaks(tmp_path) == []
     assert completion.timing.masked["1.cut-1/scratch/agent-home/.config"] == 1
+
+
+async def test_what_can_not_be_collected_is_searched_all_the_same(tmp_path: Path) -> None:
+    def leave(folders: AttemptFolders) -> None:
+        leave_everywhere(folders)
+        folders.out.rename(folders.root / "elsewhere")
+        folders.out.symlink_to("elsewhere")
+
+    completion = await begin(tmp_path, leave).carry_out()
+
+    assert isinstance(completion.end, Failed)
+    assert find_leaks(tmp_path) == []
+    assert any(name.endswith("/w.txt") for name in completion.timing.masked)
 
 
 async def test_what_a_cancelled_attempt_leaves_is_searched(tmp_path: Path) -> None:

@@ -340,6 +340,8 @@ class SolveAttempt:
                 kept = replace(kept, files=(*kept.files, *more))
         except AttemptFailed as failure:
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+            left = await asyncio.to_thread(redact_cut_off, self._scene.folders.root, shop.masker)
+            ledger.note_redaction(left)
         return ledger.close(end, kept, transcript)
 
 

@@ -166,6 +166,8 @@ class _Attempt:
             kept = await self._timed("collect", collect, self._scene.folders, masker, keeps)
         except AttemptFailed as failure:
             kept = Collected()
+            left = await self._timed("collect", redact_cut_off, self._scene.folders.root, masker)
+            self._ledger.note_redaction(left)
             end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
         return self._ledger.complete(end, kept)
 
