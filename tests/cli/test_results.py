@@ -183,3 +183,13 @@ def test_several_trials_that_fit_are_all_named_without_an_ellipsis(here: Path) -
     assert "2 trials have 't3.new' in their name: t3.new.0-" in answer.err
     assert "…" not in answer.err
     assert "..." not in answer.err
+
+
+def test_show_for_programs_holds_the_run_and_its_summary_as_the_page_says(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    assert lab("run", "--run-id", "one", cwd=tmp_path).code == 0
+    told = lab("show", "one", "--json", cwd=tmp_path).json()
+    folder = tmp_path / ".lab/runs/one"
+    assert {"run", "state", "status", "summary", "unmet"} <= set(told)
+    assert told["summary"] == json.loads((folder / "benchmark/summary.json").read_text())
+    assert told["status"] == json.loads((folder / "status.json").read_text())

@@ -1,5 +1,6 @@
 """The logs are opened by the real package, and compared with the run field by field."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from labrunner.engine.lookup import RunInFull, read_in_full
-from labrunner.interop.export import export
+from labrunner.engine.recovering import recover_run
+from labrunner.interop.export import FORMATS, export
+from labrunner.records import canonical
+from labrunner.records.ids import make_trial_id
 from labrunner.store.reading import iter_finished
 from tests.builders import make_experiment
 from tests.interop.exported import HOSTILE, TASKS, make_picture
@@ -163,6 +167,33 @@ def test_a_standard_error_is_there_also_for_one_replication(tmp_path: Path) -> N
     # What inspect's own stderr() is of six ones and four zeros.
     assert score.metrics["stderr"].value == pytest.approx(0.16329931618554522)
     assert score.scored_samples == 10
+
+
+def test_a_report_of_a_crash_leaves_in_every_format_with_what_was_in_flight(tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    run = write_run(
+        tmp_path / "runs",
+        make_grid(tasks=3, variants=("a",)),
+        lambda slot: Told(value=1.0) if slot.task_idx == 0 else None,
+        status="started",
+    )
+    said = {"role": "assistant", "content": "so far", "model": "m"}
+    lines = [{"event": "message", "id": 0, "message": said}]
+    folder = run.attempt(make_trial_id("a", "t1", 0), 1)
+    folder.mkdir(parents=True)
+    (folder / "transcript.jsonl").write_bytes(b"".join(map(canonical.encode_line, lines)))
+    report = asyncio.run(recover_run(run)).paths
+    for paths in (run, report):
+        for name in FORMATS:
+            export(read_in_full(paths), name, tmp_path / f"{paths.root.name}{FORMATS[name].ending}")
+        log = read_eval_log(str(tmp_path / f"{paths.root.name}.eval"))
+        assert [each.id for each in log.samples or []] == ["t0", "t1"]
+        cut = sample(log, "t1", 1)
+        assert cut.error is not None
+        assert cut.error.message == "cancelled: the run ended before the trial did"
+        assert [message.text for message in cut.messages] == ["so far"]
+        assert not cut.scores
 
 
 def test_samples_summaries_and_reductions_can_be_read_alone(seen: RunInFull, tmp_path: Path) -> None:

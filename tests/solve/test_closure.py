@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from labrunner.experiment.model import Program
 from labrunner.experiment.overrides import Overrides
 from labrunner.solve.closure import find_project
@@ -132,7 +134,9 @@ def test_tasks_that_share_a_process_keep_their_own_modules_of_one_name(tmp_path:
     assert program(files[0]).modules != program(files[1]).modules
 
 
-def test_what_is_loaded_counts_not_what_was_edited_since(tmp_path: Path) -> None:
+def test_what_is_loaded_counts_not_what_was_edited_since(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "cf.py").write_text("word = 'old'\n")
     body = "import cf\n@task\ndef one():\n    return Task([Sample(input=cf.word)], scorer=includes())\n"
     file = write_task(tmp_path, body)
@@ -140,6 +144,7 @@ def test_what_is_loaded_counts_not_what_was_edited_since(tmp_path: Path) -> None
     (tmp_path / "cf.py").write_text("word = 'new'\n")
     assert load_tasks(str(file))[0].dataset[0].input == "old"
     assert program(file).modules == before
+    assert "cf.py was edited since this process loaded it" in caplog.text
     import importlib
 
     importlib.reload(sys.modules["cf"])

@@ -85,7 +85,10 @@ def describe_plan(planned: Retry) -> list[str]:
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")
-    return [*lines, *(f"  since then: {sentence}" for sentence in planned.changed)]
+    lines += [f"  since then: {sentence}" for sentence in planned.changed]
+    if planned.changed and reuse.vouched is None and any("changed" in reason for reason in reuse.reasons):
+        lines.append("  where only code was edited and you vouch for it: --reuse-edited")
+    return lines
 
 
 def plain_plan(planned: Retry) -> dict[str, object]:

@@ -51,6 +51,7 @@ def list_cases(seen: RunInFull) -> dict[str, list[Case]]:
     finished = {
         rows.schedule_idx: _case(rows, marks.get(rows.trial_id), seen.paths)
         for rows in iter_finished(seen.paths)
+        if rows.trial.outcome != "cancelled"
     }
     cases: dict[str, list[Case]] = {variant.id: [] for variant in experiment.variants}
     for slot in Schedule.of(experiment):

@@ -1,14 +1,16 @@
 """Writes a run as `.eval` logs, one a variant, that `inspect_ai` reads and `inspect view` shows.
 
 A log holds one task and one model, so each variant has its own. A task of ours is a sample, a replication an
-epoch, a failed attempt before the last one an error retry; owed trials are not in the log. What has no
-place of its own there stands in a sample's metadata.
+epoch, a failed attempt before the last one an error retry. A trial that was under way when its run ended is
+a sample with an error and what was said so far; others that are owed are not in the log. What has no place of
+its own there stands in a sample's metadata.
 """
 
+import heapq
 import math
 import statistics
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +20,7 @@ import msgspec
 from labrunner import __version__
 from labrunner.analysis.figures import Figures
 from labrunner.analysis.summary import read_report
+from labrunner.engine.gaps import read_gaps
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Order, Variant
 from labrunner.interop.inspect_sample import (
@@ -28,6 +31,7 @@ from labrunner.interop.inspect_sample import (
     reduce_scores,
     to_utc,
 )
+from labrunner.records.rows import SlotRows
 from labrunner.records.run import StatusRecord
 from labrunner.solve.results import compute_results
 from labrunner.store.reading import iter_finished
@@ -52,9 +56,17 @@ def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
             variant.id: stack.enter_context(_Log(path, seen, variant, figures[variant.id]))
             for variant, path in zip(variants, names, strict=True)
         }
-        for rows in iter_finished(seen.paths):
-            logs[rows.trial.ids.variant_id].samples.add(rows)
+        for rows, live in _iter_rows(seen):
+            logs[rows.trial.ids.variant_id].samples.add(rows, live)
     return tuple(names)
+
+
+def _iter_rows(seen: RunInFull) -> Iterator[tuple[SlotRows, Mapping[int, bytes]]]:
+    """Every trial that left anything, in schedule order, with what no file holds of it yet, by attempt."""
+    gaps, live = read_gaps(seen.paths, seen.results.experiment, seen.record.run_id)
+    for rows in heapq.merge(iter_finished(seen.paths), gaps, key=lambda rows: rows.schedule_idx):
+        if rows.trial.outcome != "cancelled" or rows.timing.cut_off:
+            yield rows, live.get(rows.trial_id, {})
 
 
 class _Log:

@@ -1,13 +1,18 @@
 """One trial as a sample of an `.eval` log: messages, scores, errors, retries, events."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from labrunner.analysis.measure import PASS
+from labrunner.engine.gaps import newest_attempt
 from labrunner.engine.lookup import RunInFull
 from labrunner.experiment.model import Task, Variant
 from labrunner.interop.chat import find_messages
@@ -25,6 +30,7 @@ from labrunner.store.invalidations import read_invalidations
 Plain = dict[str, Any]  # JSON, as that format has it
 Write = Callable[[str, object], None]
 
+NOTHING: Final[Mapping[int, bytes]] = MappingProxyType({})
 LONGEST_INPUT: Final = 5_000
 """Characters of an input that a summary shows."""
 LONGEST_VALUE: Final = 1_000
@@ -57,20 +63,39 @@ class SampleWriter:
         self._earlier = read_earlier(seen.paths, seen.record)
         self._marks = {mark.trial_id: mark for mark in read_invalidations(seen.paths)}
 
-    def add(self, rows: SlotRows) -> None:
-        """Write one finished trial."""
-        sample = self._make(rows)
+    def add(self, rows: SlotRows, live: Mapping[int, bytes] = NOTHING) -> None:
+        """Write one trial; `live` holds transcripts that no file holds yet, by attempt."""
+        sample = self._make(rows if rows.trial.attempts else self._fill(rows), live)
         self.summaries.append(_summarise(sample))
         for name, amount in sample["model_usage"].get(self._model, {}).items():
             self.usage[name] = self.usage.get(name, 0) + amount
         self._write(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
 
-    def _make(self, rows: SlotRows) -> Plain:
+    def _fill(self, rows: SlotRows) -> SlotRows:
+        """Give a trial that was cut off the attempt that no row tells of."""
+        name = newest_attempt(rows.timing.cut_off) or "1"
+        number, began = int(name.partition(".")[0]), self._seen.status.started_at
+        fact = AttemptFact(attempt=number, outcome="failed", reason="cancelled")
+        timing = AttemptTiming(
+            attempt=number,
+            started_at=began,
+            ended_at=self._seen.status.updated_at,
+            host="",
+            sandbox=self._variant.sandbox.kind,
+            message="the run ended before the trial did",
+        )
+        return msgspec.structs.replace(
+            rows,
+            trial=msgspec.structs.replace(rows.trial, attempts=(fact,)),
+            timing=msgspec.structs.replace(rows.timing, attempts=(timing,)),
+        )
+
+    def _make(self, rows: SlotRows, live: Mapping[int, bytes]) -> Plain:
         trial, times = rows.trial, rows.timing.attempts
         before = self._earlier.get(rows.schedule_idx, ())
         earlier = [attempt for attempt in before if attempt.standing != "changed"]
         task = self._tasks[trial.ids.task_id]
-        spoken = [self._read_transcript(rows, fact.attempt) for fact in trial.attempts]
+        spoken = [self._read_transcript(rows, fact.attempt, live) for fact in trial.attempts]
         own = [self._events(rows, fact.attempt) for fact in trial.attempts]
         events = [[*talk.events(), *left] for talk, left in zip(spoken, own, strict=True)]
         messages = spoken[-1].messages() or _messages(task, rows, own[-1])
@@ -104,7 +129,7 @@ class SampleWriter:
     def _ending(self, trial: TrialRow, last: AttemptTiming) -> Plain:
         """What only some samples have."""
         told: Plain = {}
-        if trial.outcome == "failed":
+        if trial.outcome != "graded":
             told["error"] = _error(trial.attempts[-1], last)
         if trial.ended_by is not None:
             told["limit"] = {"type": _LIMITS.get(trial.ended_by, "custom"), "limit": -1.0}
@@ -121,7 +146,7 @@ class SampleWriter:
         return {"model": self._model, "choices": [choice], "completion": answer}
 
     def _scores(self, trial: TrialRow, rows: SlotRows, answer: str | None) -> Plain:
-        if trial.outcome == "failed":
+        if trial.outcome != "graded":
             return {}
         main = _score(self._measure, trial, rows, answer)
         recorded = read_scores(self._seen.paths, rows)
@@ -147,13 +172,18 @@ class SampleWriter:
     def _events(self, rows: SlotRows, attempt: int) -> list[Plain]:
         """An attempt's own events, as information in the transcript."""
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
-        folder = self._seen.paths.attempt(rows.trial_id, attempt)
+        folder = self._folder(rows, attempt)
         return [_info(canonical.decode_plain(bytes(event)), times) for event in read_agent_events(folder)]
 
-    def _read_transcript(self, rows: SlotRows, attempt: int) -> Conversation:
+    def _folder(self, rows: SlotRows, attempt: int) -> Path:
+        """Where an attempt's files lie; one that was cut off may have been set aside."""
+        cut = newest_attempt(rows.timing.cut_off) if rows.trial.outcome == "cancelled" else None
+        return self._seen.paths.trial(rows.trial_id) / (cut or str(attempt))
+
+    def _read_transcript(self, rows: SlotRows, attempt: int, live: Mapping[int, bytes]) -> Conversation:
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
-        folder = self._seen.paths.attempt(rows.trial_id, attempt)
-        lines = (canonical.decode_plain(bytes(event)) for event in read_transcript(folder))
+        kept = [bytes(event) for event in read_transcript(self._folder(rows, attempt))]
+        lines = map(canonical.decode_plain, kept or live.get(attempt, b"").splitlines())
         told = [event for event in lines if isinstance(event, dict) and "event" in event]
         return Conversation(told, lambda at: to_utc(at if isinstance(at, str) else times.started_at))
 
@@ -176,7 +206,7 @@ class SampleWriter:
     def _closing(self, rows: SlotRows, answer: str | None) -> list[Plain]:
         trial, last = rows.trial, rows.timing.attempts[-1]
         common = {"timestamp": to_utc(last.ended_at), "working_start": last.phases_s.get("agent", 0.0)}
-        if trial.outcome == "failed":
+        if trial.outcome != "graded":
             return [common | {"event": "error", "error": _error(trial.attempts[-1], last)}]
         score = _score(self._measure, trial, rows, answer)
         return [common | {"event": "score", "score": score, "scorer": self._measure}]
@@ -330,8 +360,8 @@ def _retries(
 
 
 def _error(fact: AttemptFact, time: AttemptTiming) -> Plain:
-    told = f"{fact.cause} ({fact.reason}): {time.message or ''}".rstrip(": ")
-    return make_error(told, time.traceback)
+    why = f"{fact.cause} ({fact.reason})" if fact.cause is not None else fact.reason
+    return make_error(f"{why}: {time.message or ''}".rstrip(": "), time.traceback)
 
 
 def _answer(rows: SlotRows) -> str | None:

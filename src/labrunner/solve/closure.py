@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import logging
 import sys
 import sysconfig
 from collections import defaultdict, deque
@@ -32,6 +33,7 @@ _NOT_OURS: Final = tuple(
 )
 _loaded: Final[WeakKeyDictionary[ModuleType, tuple[ModuleSpec | None, Code]]] = WeakKeyDictionary()
 """The code of modules as it was loaded; reloading gives a module a new spec."""
+_log: Final = logging.getLogger(__name__)
 _happened: Final[defaultdict[str, set[str]]] = defaultdict(set)
 """Imports that were seen to happen, by the file that made them."""
 
@@ -56,9 +58,16 @@ def read_part(part: Part) -> Code:
     if module is None or _file_of(module) != part.file:
         return read_code(part.file)
     kept = _loaded.get(module)
+    now = read_code(part.file)
     if kept is None or kept[0] is not module.__spec__:
-        kept = (module.__spec__, read_code(part.file))
-        _loaded[module] = kept
+        _loaded[module] = (module.__spec__, now)
+        return now
+    if now.digest != kept[1].digest:
+        _log.warning(
+            "%s was edited since this process loaded it, and is used as it was; "
+            "to use the edit, start anew or call importlib.reload",
+            part.file,
+        )
     return kept[1]
 
 
