@@ -38,12 +38,12 @@ def test_retry_rates_are_compared_with_the_baseline_that_was_chosen(tmp_path: Pa
 def test_retry_rates_of_runs_are_compared_variant_by_variant_like_their_scores(tmp_path: Path) -> None:
     contest = compare(tmp_path, "r_1", "r_2")
     assert rates(contest) == {
-        "1:base": (None, False),
-        "1:new": (None, False),
-        "2:base": ("1:base", False),
-        "2:new": ("1:new", False),
+        "r_1:base": (None, False),
+        "r_1:new": (None, False),
+        "r_2:base": ("r_1:base", False),
+        "r_2:new": ("r_1:new", False),
     }
     assert [(one.baseline, one.other) for one in contest.comparisons] == [
-        ("1:base", "2:base"),
-        ("1:new", "2:new"),
+        ("r_1:base", "r_2:base"),
+        ("r_1:new", "r_2:new"),
     ]

@@ -114,7 +114,7 @@ def test_variants_of_one_run_are_compared_with_the_first(tmp_path: Path) -> None
 
 
 def test_runs_with_the_same_variants_are_compared_variant_by_variant(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "r_one"), made(tmp_path, "r_two"), made(tmp_path, "r_six")]
+    runs = [made(tmp_path, "one"), made(tmp_path, "two"), made(tmp_path, "six")]
     found = compare_runs(runs).comparisons
     assert [(each.baseline, each.other) for each in found] == [
         ("one:a", "two:a"), ("one:b", "two:b"), ("one:a", "six:a"), ("one:b", "six:b"),
@@ -139,7 +139,9 @@ def test_what_can_not_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 def test_labels_tell_runs_apart() -> None:
-    assert label_runs(["2026_math_Gprr29Mv", "2026_math_aaaa29Mv"]) == ["Gprr29Mv", "aaaa29Mv"]
+    made = [f"2026-05-29T12-38-43_math_{end}" for end in ("Gprr29Mv", "aaaa29Mv")]
+    assert label_runs(made) == ["Gprr29Mv", "aaaa29Mv"]
+    assert label_runs(["before_the_fix", "after_the_move"]) == ["before_the_fix", "after_the_move"]
     assert label_runs(["x_same", "y_same"]) == ["x_same", "y_same"]
 
 

@@ -1,7 +1,9 @@
 """Comparing the variants of a run, or those of several runs, as one family of comparisons."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from labrunner.analysis.cautions import Caution, about_agents
 from labrunner.analysis.comparison import Comparison, compare_all
@@ -14,6 +16,9 @@ from labrunner.engine.results import Results, compare_family, read_results
 from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
+
+MADE_ID: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_.+_([0-9A-Za-z]{8})")
+"""The id that a run gets unless somebody chooses one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +80,10 @@ def compare_runs(
 
 
 def label_runs(run_ids: Sequence[str]) -> list[str]:
-    """Short names that tell runs apart: the random end of their ids, or all of it."""
+    """Names that tell runs apart: the random end of ids that we made, and whole ids that people chose."""
     if len(set(run_ids)) < len(run_ids):
         raise InputError("RUN", "a run is named twice; its variants are compared when it is named alone")
-    ends = [run_id.rpartition("_")[2] for run_id in run_ids]
+    ends = [found[1] if (found := MADE_ID.fullmatch(run_id)) else run_id for run_id in run_ids]
     return ends if len(set(ends)) == len(ends) else list(run_ids)
 
 
