@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox import seccomp
-from tests.cli.calling import LAB, Answer, environment, lab, write_experiment
+from tests.cli.calling import AGENT, LAB, Answer, environment, lab, write_experiment
 
-SLOW = "import time; time.sleep(1)\n"
+SLOW = "import time; time.sleep(1)\n" + AGENT
 
 
 def lab_with_few_files(files: int, *words: str, cwd: Path) -> Answer:
@@ -69,12 +69,12 @@ def test_a_run_that_runs_out_of_files_ends_in_order_and_can_be_continued(tmp_pat
     assert "too many open files" in broke.err
     assert "allow more open files (ulimit -n, 256 now) or fewer trials at once" in broke.err
     assert "then: lab continue r" in broke.err
-    assert "40 trials at once take up to 656: ulimit -n 656, or a lower" in broke.err
+    assert "40 trials at once take up to 656: ulimit -n 656" in broke.err
 
     going_on = lab("continue", "r", cwd=tmp_path)
     assert going_on.code == 0, going_on.err
-    totals = lab("show", "r", "--json", cwd=tmp_path).json()["summary"]["totals"]
-    assert (totals["trials"], totals["errors"]) == (40, 0)
+    counts = lab("show", "r", "--json", cwd=tmp_path).json()["status"]["counts"]
+    assert (counts["committed"], counts["errors"]) == (40, 0)
 
 
 WITHOUT_LOCKS = """
