@@ -147,7 +147,8 @@ def _steps(scored: Sequence[Scored], measure: Measure) -> float:
     if not measure.is_rate:
         return 0.0
     count = len(scored)
-    step = math.fsum(1 / max(task.baseline.graded, task.other.graded) ** 2 for task, _ in scored) / count
+    trials = (max(1, task.baseline.graded, task.other.graded) for task, _ in scored)
+    step = math.fsum(1 / (each * each) for each in trials) / count
     return STEP_SHARE * step / (count * (count - 1))
 
 

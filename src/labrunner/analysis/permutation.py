@@ -83,6 +83,9 @@ def permute_trials(tasks: Sequence[Contrast], *, is_rate: bool) -> PValue:
         trials = len(moving) * (len(moving[0].baseline) + len(moving[0].other))
         if trials <= MOST_COUNTED:
             return found(_count_out(moving), ", all of them")
+    if len(moving) <= EXACT_UP_TO and all(len(task.baseline) == 1 == len(task.other) for task in moving):
+        # Of two trials there is nothing to permute but which is whose.
+        return found(sign_flip([task.difference for task in moving]).value, ", all of them")
     observed = abs(math.fsum(task.difference for task in tasks))
     if sum(len(task.baseline) + len(task.other) for task in moving) > MOST_DRAWN:
         return found(2 * normal_tail(observed / (deviation * len(tasks))), ", normal")

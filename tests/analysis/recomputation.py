@@ -1,0 +1,328 @@
+"""Figures of a run computed again from its rows: numpy, scipy and statsmodels, and nothing of ours.
+
+Written from docs/statistics.md alone. It reads JSON lines as anybody would.
+"""
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats  # type: ignore[import-untyped] # scipy has no types
+from statsmodels.stats.contingency_tables import StratifiedTable  # type: ignore[import-untyped] # no types
+from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped] # no types
+
+Numbers = np.ndarray[Any, Any]
+
+
+@dataclass
+class Trial:
+    """One row."""
+
+    task: str
+    graded: bool
+    passed: bool
+    value: float
+    attempts: int
+    cost: float | None
+
+
+@dataclass
+class Scale:
+    """What is declared of the metric."""
+
+    low: float | None
+    high: float | None
+    better: str
+    is_rate: bool
+
+
+@dataclass
+class Run:
+    """Everything that is needed, from files."""
+
+    tasks: list[str]
+    groups: dict[str, str | None]
+    planned: int
+    variants: dict[str, list[Trial]]
+    left_out: dict[str, list[str]]
+    metric: dict[str, Any] | None
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+def read(root: Path, invalid: set[str]) -> Run:
+    record = json.loads((root / "run.json").read_text())
+    tasks = [json.loads(line) for line in (root / "tasks.jsonl").read_text().splitlines()]
+    order = [variant["id"] for variant in record["experiment"]["variants"]]
+    run = Run(
+        tasks=[task["id"] for task in tasks],
+        groups={task["id"]: task["group"] for task in tasks},
+        planned=record["experiment"]["replications"],
+        variants={name: [] for name in order},
+        left_out={name: [] for name in order},
+        metric=tasks[0]["grader"]["metric"],
+    )
+    times = [json.loads(line) for line in (root / "facts/timings.jsonl").read_text().splitlines()]
+    for line, timing in zip((root / "facts/trials.jsonl").read_text().splitlines(), times, strict=True):
+        row = json.loads(line)
+        name, task = row["ids"]["variant_id"], row["ids"]["task_id"]
+        if row["ids"]["trial_id"] in invalid:
+            run.left_out[name].append(task)
+            continue
+        costs = [
+            each["usage"]["cost_usd"] for each in timing["attempts"] if "cost_usd" in each.get("usage", {})
+        ]
+        graded = row["outcome"] == "graded" and abs(row["primary_metric_value"]) <= 1e100
+        if graded:
+            run.names[name].add(row["primary_metric_name"])
+        run.variants[name].append(
+            Trial(
+                task=task,
+                graded=graded,
+                passed=graded and row["verdict"] == "pass",
+                value=row["primary_metric_value"] if graded else math.nan,
+                attempts=len(row["attempts"]),
+                cost=sum(costs) if costs else None,
+            )
+        )
+    return run
+
+
+def scale_of(run: Run, *names: str) -> tuple[Scale, bool]:
+    """The scale, and whether verdicts are averaged."""
+    metrics = set().union(*(run.names[name] for name in names))
+    trials = [trial for name in names for trial in run.variants[name] if trial.graded]
+    is_verdict = all(trial.value == trial.passed for trial in trials)
+    if len(metrics) != 1 or is_verdict:
+        return Scale(0.0, 1.0, "higher", is_rate=True), len(metrics) != 1
+    metric = run.metric
+    if metric is None or metric["name"] not in metrics:
+        return Scale(None, None, "higher", is_rate=False), False
+    binary = all(trial.value in {0, 1} for trial in trials)
+    is_rate = binary and (metric["min"], metric["max"], metric["better"]) == (0, 1, "higher")
+    return Scale(metric["min"], metric["max"], metric["better"], is_rate), False
+
+
+def scores(run: Run, name: str, *, verdicts: bool) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for trial in run.variants[name]:
+        if trial.graded:
+            found[trial.task].append(float(trial.passed) if verdicts else trial.value)
+    return {task: found[task] for task in run.tasks if task in found}
+
+
+def cr2(values: Numbers, groups: list[str | None]) -> tuple[float, float, int, float]:
+    """Standard error, degrees of freedom, units, and units of equal size, by matrices."""
+    n = len(values)
+    keys = [f"alone {number}" if group is None else f"group {group}" for number, group in enumerate(groups)]
+    names = sorted(set(keys))
+    codes = np.array([names.index(key) for key in keys])
+    sizes = np.array([(codes == number).sum() for number in range(len(names))])
+    away = np.eye(n) - 1 / n
+    residuals, total, columns = away @ values, 0.0, []
+    for number in range(len(names)):
+        own = codes == number
+        eigen, basis = np.linalg.eigh(away[np.ix_(own, own)])
+        root = basis @ np.diag(eigen**-0.5) @ basis.T
+        total += float(np.ones(own.sum()) @ root @ residuals[own]) ** 2
+        columns.append(away[:, own] @ root @ np.ones(own.sum()) / n)
+
+    def freedom(likeness: float) -> float:
+        g = np.array(columns).T
+        spread = g.T @ ((1 - likeness) * np.eye(n) + likeness * (codes[:, None] == codes[None, :])) @ g
+        return float(np.trace(spread) ** 2 / (spread**2).sum())
+
+    degrees = len(names) - 1.0
+    if sizes.min() < sizes.max():
+        means = np.array([values[codes == number].mean() for number in range(len(names))])
+        within = ((values - means[codes]) ** 2).sum() / (n - len(names))
+        outside = (sizes * (means - values.mean()) ** 2).sum() / (len(names) - 1)
+        between = max(0.0, (outside - within) / ((n - (sizes**2).sum() / n) / (len(names) - 1)))
+        likeness = between / (between + within) if between + within else 1.0
+        degrees = (freedom(0.0) + freedom(likeness)) / 2
+    return math.sqrt(total) / n, degrees, len(names), n * n / float((sizes**2).sum())
+
+
+def interval(
+    means: Numbers, groups: list[str | None], tries: float, scale: Scale
+) -> tuple[float, float] | None:
+    """Wilson's on the effective size for rates, Student's for others."""
+    if len({(g is None, str(i) if g is None else g) for i, g in enumerate(groups)}) < 2:
+        return None
+    error, degrees, _, units = cr2(means, groups)
+    t, p = float(stats.t.ppf(0.975, degrees)), float(means.mean())
+    if not scale.is_rate:
+        if error < 1e-14:
+            return None
+        low, high = p - t * error, p + t * error
+        if scale.low is None or scale.high is None:
+            return low, high
+        return max(scale.low, low), min(scale.high, high)
+    pq = p * (1 - p)
+    doubt = (1 - 4 * pq) * 2 / (2 + units * pq)
+    inverse = (1 - doubt) * (error**2 / pq if pq else 0.0) + doubt / units
+    size = min(tries, 1 / inverse) if inverse else tries
+    q = t * t / size
+    centre = (p + q / 2) / (1 + q)
+    half = t * math.sqrt(pq / size + q / 4 / size) / (1 + q)
+    best = units / (units + t * t)
+    return max(0.0, min(centre - half, p, best)), min(1.0, max(centre + half, p, 1 - best))
+
+
+def permutation_p(tasks: list[tuple[list[float], list[float]]], *, is_rate: bool) -> tuple[float, float]:
+    """Mid-p of permuting trials within tasks, and how far off it may be by luck of draws."""
+    observed = abs(math.fsum(float(np.mean(b) - np.mean(a)) for a, b in tasks))
+    ways = [math.comb(len(a) + len(b), len(b)) for a, b in tasks]
+    if math.prod(ways) <= 60_000:
+        options = []
+        for a, b in tasks:
+            pooled = np.array([*a, *b])
+            chosen = combinations(range(len(pooled)), len(b))
+            every = set(range(len(pooled)))
+            options.append([pooled[list(c)].mean() - pooled[list(every - set(c))].mean() for c in chosen])
+        sums = np.abs([sum(each) for each in product(*options)])
+        slack = 0.0
+    elif is_rate and len({(len(a), len(b)) for a, b in tasks}) == 1:
+        return _convolved_p(tasks), 1e-9
+    else:
+        chance = np.random.default_rng(99)
+        total = np.zeros(40_000)
+        for a, b in tasks:
+            dealt = chance.permuted(np.tile([*a, *b], (len(total), 1)), axis=1)
+            total += dealt[:, len(a) :].mean(axis=1) - dealt[:, : len(a)].mean(axis=1)
+        sums, slack = np.abs(total), 0.02
+    near = 1e-9 * max(1.0, observed)
+    if sums.max() - sums.min() <= near and observed <= near:
+        return 1.0, 0.0  # nothing could have come out otherwise
+    return float((sums > observed + near).mean() + (np.abs(sums - observed) <= near).mean() / 2), slack
+
+
+def _convolved_p(tasks: list[tuple[list[float], list[float]]]) -> float:
+    chances, expected = np.ones(1), 0.0
+    for a, b in tasks:
+        total, passed = len(a) + len(b), round(sum(a) + sum(b))
+        chances = np.convolve(chances, stats.hypergeom.pmf(np.arange(len(b) + 1), total, passed, len(b)))
+        expected += passed * len(b) / total
+    if chances.max() > 1 - 1e-12:
+        return 1.0  # nothing could have come out otherwise
+    distance = np.abs(np.arange(len(chances)) - expected)
+    seen = abs(sum(sum(b) for _, b in tasks) - expected)
+    return float(chances[distance > seen + 1e-9].sum() + chances[np.abs(distance - seen) <= 1e-9].sum() / 2)
+
+
+@dataclass
+class Others:
+    """On tasks like these."""
+
+    difference: float
+    error: float
+    degrees: float
+    p: float
+
+
+def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: Scale) -> Others | None:
+    d = np.array([np.mean(b) - np.mean(a) for a, b, _ in tasks])
+    sizes = np.array([max(abs(np.mean(a)), abs(np.mean(b))) for a, b, _ in tasks])
+    d[np.abs(d) <= 1e-12 * sizes] = 0.0
+    groups = [group for _, _, group in tasks]
+    if len({(g is None, str(i) if g is None else g) for i, g in enumerate(groups)}) < 2:
+        return None
+    error, degrees, units, effective = cr2(d, groups)
+    if units < 6:
+        return None
+    t = float(stats.t.ppf(0.975, degrees))
+    sums: dict[object, float] = defaultdict(float)
+    for number, (value, group) in enumerate(zip(d, groups, strict=True)):
+        sums[number if group is None else group] += value
+    differing = sum(value != 0 for value in sums.values())
+    mean = float(d.mean())
+    if not differing:
+        if scale.low is None or scale.high is None:
+            return None
+        return Others(0.0, (scale.high - scale.low) * t / (effective + t * t), degrees, 1.0)
+    all_equal = error <= 1e-12 * abs(mean)
+    used, floor = error, 2.0 ** (1 - differing) if all_equal else 0.0
+    if scale.is_rate:
+        step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / 4 / (len(d) * (len(d) - 1))
+        used = max(math.sqrt(error**2 + step), abs(mean) * t / (effective + t * t))
+        floor = floor or (2.0**-differing if differing < 7 else 0.0)
+    p = float(2 * stats.t.sf(abs(mean) / used, degrees)) if used else 0.0
+    if p < floor:
+        p, used = floor, abs(mean) / float(stats.t.isf(floor / 2, degrees))
+    return Others(mean, used, degrees, p)
+
+
+def levels(p_values: list[float]) -> list[float]:
+    """At which level Holm judged each: those that it rejects one by one, the others together."""
+    rejected = multipletests(p_values, method="holm")[0]
+    order = np.argsort(p_values, kind="stable")
+    found = [0.0] * len(p_values)
+    for rank, number in enumerate(order):
+        share = len(p_values) - rank if rejected[number] else len(p_values) - int(rejected.sum())
+        found[number] = 1 - 0.05 / share
+    return found
+
+
+def detectable(error: float, degrees: float) -> float:
+    limit = stats.t.ppf(0.975, degrees)
+    root = optimize.brentq(lambda shift: stats.nct.sf(limit, degrees, shift) - 0.8, 0.5, 60.0)
+    return float(root * error)
+
+
+def price(run: Run, name: str) -> tuple[float, int, float | None, float | None, float | None] | None:
+    units: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for trial in run.variants[name]:
+        if trial.cost is not None:
+            group = run.groups[trial.task]
+            key = f"task {trial.task}" if group is None else f"group {group}"
+            units[key][0] += trial.cost
+            units[key][1] += trial.passed
+    if not units:
+        return None
+    costs, solved = np.array(list(units.values())).T
+    if not solved.sum():
+        return float(costs.sum()), 0, None, None, None
+    value = float(costs.sum() / solved.sum())
+    if len(units) < 2:
+        return float(costs.sum()), int(solved.sum()), value, None, None
+    if solved.std() == 0 and costs.std() == 0:
+        return float(costs.sum()), int(solved.sum()), value, value, value
+
+    def doubt(ratio: float) -> float:
+        d = costs - ratio * solved
+        return float(abs(d.mean()) / (d.std(ddof=1) / math.sqrt(len(d))) - stats.t.ppf(0.975, len(d) - 1))
+
+    if abs(solved.mean()) <= stats.t.ppf(0.975, len(solved) - 1) * stats.sem(solved):
+        return float(costs.sum()), int(solved.sum()), value, None, None
+    high = float(optimize.brentq(doubt, value + 1e-12, value * 1e4)) if doubt(value * 1e4) > 0 else None
+    low = float(optimize.brentq(doubt, 0.0, value - 1e-12)) if doubt(0.0) > 0 else 0.0
+    return float(costs.sum()), int(solved.sum()), value, low, high
+
+
+def odds(run: Run, name: str) -> tuple[float | None, float | None]:
+    """p of Cochran, Mantel and Haenszel for having been retried and having passed, and the odds ratio."""
+    tables = []
+    for task in run.tasks:
+        own = [trial for trial in run.variants[name] if trial.task == task and trial.graded]
+        table = np.array(
+            [
+                [sum((t.attempts > 1) == again and t.passed == done for t in own) for done in (True, False)]
+                for again in (True, False)
+            ],
+            dtype=float,
+        )
+        if table.sum() > 1 and (table.sum(axis=0) > 0).all() and (table.sum(axis=1) > 0).all():
+            tables.append(table)
+    if not tables:
+        return None, None
+    found = StratifiedTable(tables)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(found.oddsratio_pooled)
+    p = float(found.test_null_odds(correction=True).pvalue)
+    # The correction never takes the distance below zero.
+    excess = sum(t[0, 0] - t[0].sum() * t[:, 0].sum() / t.sum() for t in tables)
+    return (1.0 if abs(excess) < 0.5 else p), (ratio if 0 < ratio < math.inf else None)
