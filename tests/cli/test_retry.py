@@ -167,3 +167,19 @@ def test_results_are_found_among_more_runs_than_a_byte_can_count(tmp_path: Path)
     planned = lab("run", "--run-id", "last", "--reuse", ".lab/runs", *names_of(tmp_path), cwd=tmp_path)
 
     assert "1 trial taken over, 0 to run" in planned.err
+
+
+def test_a_run_whose_record_was_altered_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    flaky(tmp_path, bad="", tasks=2)
+    runs = tmp_path / ".lab/runs"
+    shutil.copytree(runs / "first", runs / "altered")
+    text = (runs / "altered/run.json").read_text()
+    (runs / "altered/run.json").write_text(text.replace('"timeout_s":60', '"timeout_s":61', 1))
+    words = ("--reuse", ".lab/runs", *names_of(tmp_path))
+
+    planned = lab("run", *words, "--dry-run", cwd=tmp_path)
+    done = lab("run", *words, "--run-id", "second", cwd=tmp_path)
+
+    assert "nothing is taken from altered" in planned.out, planned.err
+    assert "2 trials taken over, 0 to run" in planned.out
+    assert done.code == 0, done.err

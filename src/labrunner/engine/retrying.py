@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ from labrunner.engine.run import (
     sit_down,
 )
 from labrunner.engine.session import RunEnd, Watch
-from labrunner.errors import InputError, RunLocked
+from labrunner.errors import InputError, RunLocked, StoreError
 from labrunner.executor.door import Executor
 from labrunner.experiment import codec
 from labrunner.experiment.changes import changes
@@ -131,15 +132,22 @@ def changes_since(paths: RunPaths, now: Experiment) -> tuple[str, ...]:
 def plan_reuse_of(experiment: Experiment, runs: Sequence[RunPaths], *, edited: bool = False) -> Retry:
     """Plan a new run of its own lineage that takes over what others have."""
     reuse = plan_reuse(experiment, open_sources(runs), edited=edited)
-    sound = (run for number, run in enumerate(runs) if number not in reuse.unusable)
-    newest = next((run for run in sound if read_run(run).name == experiment.name), None)
     return Retry(
         experiment=experiment,
         lineage_id="",
         retry_of=tuple(str(run.root.resolve()) for run in runs),
         reuse=reuse,
-        changed=changes_since(newest, experiment) if newest is not None else (),
+        changed=_changes_since_newest(runs, experiment),
     )
+
+
+def _changes_since_newest(runs: Sequence[RunPaths], now: Experiment) -> tuple[str, ...]:
+    """The same for the newest of several runs that is one of this experiment and sound."""
+    for run in runs:
+        with suppress(StoreError):  # whoever takes results from it says what is wrong with it
+            if read_run(run).name == now.name:
+                return changes_since(run, now)
+    return ()
 
 
 def find_readable(runs_dir: Path) -> list[RunPaths]:

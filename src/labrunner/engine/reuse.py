@@ -26,6 +26,7 @@ from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.loss import find_loss
 from labrunner.store.reading import iter_trials
+from labrunner.store.record import read_run
 from labrunner.store.survey import survey
 
 EXAMPLES = 3
@@ -41,6 +42,8 @@ class Source:
     """Trials whose result here is not to be used, wherever that was said of it."""
     loss: str | None
     """What is known to be lost of it."""
+    damage: StoreError | None = None
+    """Why nothing can be taken from it: its record is not as it was written."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,6 +155,10 @@ def open_sources(runs: Iterable[RunPaths]) -> list[Source]:
 
 
 def _open_source(paths: RunPaths) -> Source:
+    try:
+        read_run(paths)
+    except StoreError as error:
+        return Source(paths=paths, invalidated=frozenset(), loss=None, damage=error)
     marked = frozenset(mark.trial_id for mark in read_invalidations(paths))
     return Source(paths=paths, invalidated=marked, loss=find_loss(paths))
 
@@ -206,6 +213,8 @@ def _take_from(
     source: Source, mark: int, plan: ReusePlan, finder: SlotFinder, objections: dict[int, str]
 ) -> None:
     problems = Problems(source.paths)
+    if source.damage is not None:
+        raise source.damage
     for row in iter_trials(source.paths):
         idx = finder.find(row)
         if idx is None or plan.is_reused(idx):
