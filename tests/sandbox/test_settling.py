@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.settling import settle
+from labrunner.trial.removal import remove_tree
 
 
 @pytest.fixture
@@ -55,3 +56,24 @@ def test_too_many_files_are_synced_with_their_file_system(tmp_path: Path, synced
     assert synced == set()
     settle([tmp_path], most=5)
     assert len(synced) == 6
+
+
+def test_what_no_path_leads_to_is_synced_with_its_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: list[Path] = []
+    monkeypatch.setattr("labrunner.sandbox.settling.sync_file_system", whole.append)
+    settle([tmp_path])
+    assert whole == []
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+    settle([tmp_path])
+
+    assert whole == [tmp_path]
+    remove_tree(tmp_path)

@@ -2,7 +2,7 @@
 
 Files that were not synced can be empty then, and an honest agent would be graded as one that did nothing.
 Each file is synced alone, because a file system's other users need not wait for us; where there are too many,
-the whole file system is.
+or one can't be reached by its path, the whole file system is.
 """
 
 import ctypes
@@ -18,19 +18,18 @@ FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TooMany(Exception):
-    """There are more entries than are worth a sync each."""
+    """There are more entries than are worth a sync each, or some that we can't come to."""
 
 
 def settle(folders: Iterable[Path], most: int = MOST_ENTRIES) -> None:
-    """Sync everything below these folders. Links are not followed; what can't be opened is left out."""
+    """Sync everything below these folders. Links are not followed; what is not there is left out."""
     for folder in folders:
         try:
-            found = list(_find(folder, most))
+            for path, how in list(_find(folder, most)):
+                _sync(path, how)
         except TooMany:
             sync_file_system(folder)
             return
-        for path, how in found:
-            _sync(path, how)
 
 
 def _find(folder: Path, most: int) -> Iterator[tuple[str, int]]:
@@ -41,8 +40,10 @@ def _find(folder: Path, most: int) -> Iterator[tuple[str, int]]:
         yield here, FOLDER
         try:
             entries = list(os.scandir(here))
-        except OSError:
+        except FileNotFoundError:
             continue
+        except OSError as error:  # its path is too long, or it is not ours
+            raise TooMany from error
         left -= len(entries)
         if left < 0:
             raise TooMany
@@ -56,8 +57,10 @@ def _find(folder: Path, most: int) -> Iterator[tuple[str, int]]:
 def _sync(path: str, how: int) -> None:
     try:
         fd = os.open(path, how)
-    except OSError:
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise TooMany from error
     try:
         os.fsync(fd)
     finally:
