@@ -4,7 +4,7 @@ Rules: an attempt is known by its number and when it began: a result that was ta
 and told once. What the new run takes over stands in its own rows and not among what came before.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -44,10 +44,11 @@ class _Past:
 def gather_history(experiment: Experiment, reuse: ReusePlan, run_id: str) -> tuple[EarlierRow, ...]:
     """The earlier attempts of every slot that has some, in schedule order."""
     finder = SlotFinder(experiment)
+    slots = _find_slots(finder)
     pasts: dict[int, _Past] = {}
     for number in range(len(reuse.sources)):
         if number not in reuse.unusable:
-            _Reader(finder, reuse, number, pasts).read()
+            _Reader(finder, slots, reuse, number, pasts).read()
     rows = (_make_row(finder, idx, pasts[idx], run_id) for idx in sorted(pasts))
     return tuple(row for row in rows if row.attempts)
 
@@ -70,8 +71,16 @@ def digest_earlier(lines: Sequence[bytes]) -> str | None:
 class _Reader:
     """Takes in what one source knows; sources come the newest first."""
 
-    def __init__(self, finder: SlotFinder, reuse: ReusePlan, number: int, pasts: dict[int, _Past]) -> None:
+    def __init__(
+        self,
+        finder: SlotFinder,
+        slots: Mapping[str, int],
+        reuse: ReusePlan,
+        number: int,
+        pasts: dict[int, _Past],
+    ) -> None:
         self._finder = finder
+        self._slots_by_trial = slots
         self._reuse = reuse
         self._number = number
         self._source: Source = reuse.sources[number]
@@ -81,7 +90,7 @@ class _Reader:
 
     def read(self) -> None:
         finished: set[int] = set()
-        for rows in iter_finished(self._source.paths):
+        for rows in iter_finished(self._source.paths, self._find_wanted().__contains__):
             idx = self._finder.find(rows.trial)
             if idx is not None and rows.trial.outcome != "cancelled":
                 finished.add(idx)
@@ -90,6 +99,18 @@ class _Reader:
             if idx not in finished:
                 self._pasts.setdefault(idx, _Past()).attempts[_key(attempt)] = attempt
         self._read_earlier()
+
+    def _find_wanted(self) -> set[str]:
+        """Trials of which this source has something to tell.
+
+        Of the usual ones, which are taken over from it, only where older sources may hold the same results.
+        """
+        is_oldest = self._number == len(self._reuse.sources) - 1
+        return {
+            trial_id
+            for trial_id, idx in self._slots_by_trial.items()
+            if not is_oldest or self._reuse.taken[idx] != self._number + 1
+        }
 
     def _take_rows(self, idx: int, rows: SlotRows) -> None:
         attempts = list(zip(rows.trial.attempts, rows.timing.attempts, strict=True))
@@ -137,9 +158,8 @@ class _Reader:
             notes, _ = read_live(self._source.paths.buffer)
         except StoreError:
             return  # what is lost of a buffer is told with its run
-        slots = self._slots_by_trial() if notes else {}
         for note in notes:
-            idx = slots.get(note.trial_id)
+            idx = self._slots_by_trial.get(note.trial_id)
             if note.state != "failed" or note.barrier is None or idx is None:
                 continue
             done = _completions.decode(note.barrier)
@@ -186,14 +206,15 @@ class _Reader:
     def _asks_the_same(self, idx: int, task_id: str) -> bool:
         return self._problems.is_same(task_id, self._finder.experiment, self._finder.schedule.slot(idx))
 
-    def _slots_by_trial(self) -> dict[str, int]:
-        slots = {}
-        experiment, schedule = self._finder.experiment, self._finder.schedule
-        for idx in range(len(schedule)):
-            slot = schedule.slot(idx)
-            variant, task = experiment.variants[slot.variant_idx].id, experiment.tasks[slot.task_idx].id
-            slots[make_trial_id(variant, task, slot.repl_idx)] = idx
-        return slots
+
+def _find_slots(finder: SlotFinder) -> dict[str, int]:
+    """Every slot by the id of its trial."""
+    slots, experiment = {}, finder.experiment
+    for idx in range(len(finder.schedule)):
+        slot = finder.schedule.slot(idx)
+        variant, task = experiment.variants[slot.variant_idx].id, experiment.tasks[slot.task_idx].id
+        slots[make_trial_id(variant, task, slot.repl_idx)] = idx
+    return slots
 
 
 def _make_row(finder: SlotFinder, idx: int, past: _Past, run_id: str) -> EarlierRow:

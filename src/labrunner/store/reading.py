@@ -7,7 +7,7 @@ in the journal, and no finished slot can fall between the two. Memory does not g
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import BinaryIO, Final, Literal, TypeVar
 
@@ -74,8 +74,16 @@ def judge_state(status: StatusRecord | None, *, is_owned: bool) -> RunState:
     return "started" if is_owned else "crashed"
 
 
-def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
-    """Every finished slot: the committed ones in schedule order, then those that wait in the buffer."""
+def _every(trial_id: str) -> bool:
+    del trial_id
+    return True
+
+
+def iter_finished(paths: RunPaths, is_wanted: Callable[[str], bool] = _every) -> Iterator[SlotRows]:
+    """Every finished slot: the committed ones in schedule order, then those that wait in the buffer.
+
+    With `is_wanted` only those of some trials, by id: rows of the others are not even read.
+    """
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
@@ -84,10 +92,15 @@ def iter_finished(paths: RunPaths) -> Iterator[SlotRows]:
         timings = stack.enter_context(open_file(paths.timings))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
-            yield _join(rows, timings, placed)
+            if is_wanted(placed.line.trial_id):
+                yield _join(rows, timings, placed)
+            else:
+                timings.readline()
             committed += 1
         for kept in iter_beyond(waiting, committed, run_id):
-            yield _decode(_slots, kept.payload, "buffered slot", kept.schedule_idx)
+            slot = _decode(_slots, kept.payload, "buffered slot", kept.schedule_idx)
+            if is_wanted(slot.trial_id):
+                yield slot
 
 
 def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
