@@ -20,6 +20,7 @@ from aiodocker.jsonstream import json_stream_stream
 from aiodocker.stream import Stream
 from yarl import URL
 
+from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker import hostview
 from labrunner.sandbox.docker.answers import (
     ContainerState,
@@ -39,6 +40,9 @@ SLOW_CALL_S: Final = 300.0
 """Starting and removing, on a machine that is busy with many."""
 FAREWELL_S: Final = 10.0
 """How long somebody who wants to leave waits for an engine that does not answer."""
+LONGEST_FAREWELL_S: Final = 120.0
+"""The same for one that answers, but not what it was asked."""
+SIGN_OF_LIFE_S: Final = 3.0
 UNIX: Final = "unix://"
 DEFAULT_SOCKET: Final = Path("/var/run/docker.sock")
 
@@ -59,16 +63,30 @@ class Engine:
         self.is_given_up = False
         """It has been silent for so long that somebody left without it: it is asked for nothing more."""
 
-    def has_left(self, since: float) -> bool:
-        """Whether it has been silent for too long for somebody who wants to leave since then."""
-        if not self.is_given_up and time.monotonic() - max(since, self._answered_at) > FAREWELL_S:
+    async def has_left(self, since: float) -> bool:
+        """Whether it has been silent for too long for somebody who wants to leave since then.
+
+        One that is only slow says that it is there, and is waited for a while longer.
+        """
+        if self.is_given_up or time.monotonic() - max(since, self._answered_at) <= FAREWELL_S:
+            return self.is_given_up
+        if time.monotonic() - since < LONGEST_FAREWELL_S and await self._is_there():
+            return False
+        if not self.is_given_up:
             self.is_given_up = True
             _log.warning(
                 "the Docker engine has not answered for %.0f s, left without it: containers may go on; "
                 "to go on with them: lab continue; to give them up: lab clean --abandon RUN",
-                FAREWELL_S,
+                time.monotonic() - max(since, self._answered_at),
             )
-        return self.is_given_up
+        return True
+
+    async def _is_there(self) -> bool:
+        try:
+            await self._ask("GET", "version", "asking for a sign of life", timeout_s=SIGN_OF_LIFE_S)
+        except SandboxFailed:
+            return False
+        return True
 
     async def close(self) -> None:
         """Let go of every connection."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -10,7 +10,10 @@ LOOK_S: Final = 0.5
 
 
 async def insist(
-    work: Coroutine[Any, Any, T], *, is_in_vain: Callable[[float], bool], leaving_since: float | None = None
+    work: Coroutine[Any, Any, T],
+    *,
+    is_in_vain: Callable[[float], Awaitable[bool]],
+    leaving_since: float | None = None,
 ) -> T:
     """Finish the work; a cancellation that came meanwhile is passed on afterwards.
 
@@ -22,12 +25,11 @@ async def insist(
     while not task.done():
         try:
             await asyncio.wait([task], timeout=LOOK_S)
+            if leaving_since is not None and not task.done() and await is_in_vain(leaving_since):
+                task.cancel()
         except asyncio.CancelledError as told:
             cancelled = told
             leaving_since = leaving_since or time.monotonic()
-        if leaving_since is not None and not task.done() and is_in_vain(leaving_since):
-            task.cancel()
-            await asyncio.wait([task])
     if cancelled is not None and not task.cancelled() and task.exception() is None:
         raise cancelled
     return task.result()
