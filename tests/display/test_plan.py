@@ -12,7 +12,7 @@ from labrunner.display.plan import (
 )
 from labrunner.engine.footprint import Footprint
 from labrunner.experiment.load import load
-from labrunner.experiment.model import Budget, Experiment, Keep, Network, Order
+from labrunner.experiment.model import Budget, Experiment, Keep, Metric, Network, Order
 from tests.display.printing import to_text
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
@@ -137,3 +137,21 @@ def test_networks_and_limits_are_told_in_words(experiment: Experiment) -> None:
 )
 def test_the_threshold_is_told_in_words(value: bool | float, told: str) -> None:
     assert describe_threshold(value, continue_on_fail=False) == told
+
+
+def test_a_plan_with_too_few_tasks_to_speak_of_others_says_so(experiment: Experiment) -> None:
+    few = replace(experiment, tasks=experiment.tasks[:5])
+    (told,) = [line for line in lines_of(few) if line.startswith("population")]
+    assert told == (
+        "population tasks like these, of which 5 tasks will tell nothing: it takes 6; "
+        "`population: these_tasks` asks about these only"
+    )
+    assert not [line for line in lines_of(experiment) if line.startswith("population")]
+    fixed = replace(few, population="these_tasks")
+    assert "population these tasks: nothing will be concluded about others" in lines_of(fixed)
+
+
+def test_a_declared_metric_is_told(experiment: Experiment) -> None:
+    metric = Metric(name="seconds", better="lower", min=0.0)
+    tasks = tuple(replace(task, grader=replace(task.grader, metric=metric)) for task in experiment.tasks)
+    assert "metric seconds, lower is better, from 0" in lines_of(replace(experiment, tasks=tasks))

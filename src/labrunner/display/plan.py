@@ -7,10 +7,21 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.answers import FEWEST_UNITS
+from labrunner.analysis.power import layout_of
 from labrunner.display.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.quantities import format_count, format_size
 from labrunner.engine.footprint import Footprint
-from labrunner.experiment.model import Experiment, Grader, Network, Policy, Program, SandboxPlan, Variant
+from labrunner.experiment.model import (
+    Experiment,
+    Grader,
+    Metric,
+    Network,
+    Policy,
+    Program,
+    SandboxPlan,
+    Variant,
+)
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import describe_budget
 from labrunner.records.ids import make_trial_id
@@ -55,6 +66,7 @@ def _overview(experiment: Experiment) -> list[tuple[str, str]]:
         ("solutions", _describe_solutions(experiment)),
         ("variants", f"{len(experiment.variants)}, the baseline is {experiment.variants[0].id}"),
         ("replications", str(experiment.replications)),
+        ("population", _describe_population(experiment)),
         ("order", _describe_order(experiment)),
         ("trials", f"{slots:,}"),
         ("trust", f"{experiment.trust}; on system change: {experiment.on_system_change}"),
@@ -81,6 +93,22 @@ def _describe_disk(experiment: Experiment, footprint: Footprint | None) -> list[
         at_once = f"{format_size(footprint.at_once)} of workspaces as they start"
         fields.append(("disk at once", f"{at_once}, {format_size(footprint.limit)} by their limits"))
     return fields
+
+
+def _describe_population(experiment: Experiment) -> str:
+    """What conclusions will speak of; told where it was chosen, or where tasks are too few."""
+    if len(experiment.variants) < 2:
+        return ""
+    if experiment.population == "these_tasks":
+        return "these tasks: nothing will be concluded about others"
+    units = len(layout_of([task.group for task in experiment.tasks]).sizes)
+    if units >= FEWEST_UNITS:
+        return ""
+    named = "tasks" if units == len(experiment.tasks) else "groups"
+    return (
+        f"tasks like these, of which {units} {named} will tell nothing: it takes {FEWEST_UNITS}; "
+        "`population: these_tasks` asks about these only"
+    )
 
 
 def _describe_order(experiment: Experiment) -> str:
@@ -133,6 +161,7 @@ def _show_grader(grader: Grader, tasks: int, graders: int) -> RenderableType:
         ("network", describe_network(grader.network)),
         ("time limit", f"{grader.timeout_s:g} s"),
         ("passes at", f"{grader.pass_at:g}"),
+        ("metric", _describe_metric(grader.metric) if grader.metric else ""),
         ("retries", str(grader.retries)),
     ]
     head = "grader" if graders == 1 else f"grader of {format_count(tasks, 'task')}"
@@ -141,6 +170,13 @@ def _show_grader(grader: Grader, tasks: int, graders: int) -> RenderableType:
         make_line(head),
         indent(make_fields([(name, value) for name, value in fields if value])),
     )
+
+
+def _describe_metric(metric: Metric) -> str:
+    bounds = [
+        f"{word} {end:g}" for word, end in (("from", metric.min), ("to", metric.max)) if end is not None
+    ]
+    return ", ".join([metric.name, f"{metric.better} is better", *([" ".join(bounds)] if bounds else [])])
 
 
 def describe_network(network: Network) -> str:
