@@ -207,3 +207,19 @@ def test_in_short_a_run_with_retries_still_shows_what_they_may_have_bent() -> No
     shift = read_report(make_summary(*rows)).retry_shift
     assert shift is not None
     assert shift.verdict.split(";")[0] in unwrapped(told)
+
+
+def test_the_ways_in_which_barriers_were_held_are_told_with_what_they_prove() -> None:
+    barriers = {"restarted": ["a"], "separate_user": ["b", "c"]}
+    told = unwrapped(
+        to_text(
+            show_run(
+                state="success",
+                status=make_status(),
+                summary=make_summary(*all_graded()),
+                barriers=barriers,
+            )
+        )
+    )
+    assert "barrier of a: restarted: every process of the agent was ended with its container" in told
+    assert "barrier of b, c: separate_user: the agent's user can't touch the wrapper" in told

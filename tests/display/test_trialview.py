@@ -39,7 +39,7 @@ def test_a_trial_is_shown_with_every_attempt_and_its_phases() -> None:
         "variant      a",
         "replication  0",
         "slot         0",
-        "barrier      pid_namespace",
+        "barrier      pid_namespace: the kernel ended every process of the agent",
         "",
         "attempt 1: failed, cause sandbox (launch); 2026-05-29T12:00:00.000Z, bubblewrap",
         "on desk",

@@ -10,6 +10,7 @@ from labrunner.records.completion import Completion, Graded
 from labrunner.sandbox.docker.container import make_nonce
 from labrunner.sandbox.docker.users import find_number, is_roots_number, login
 from labrunner.sandbox.door import Demands
+from tests.builders import make_sandbox
 from tests.docker.conftest import Images
 from tests.docker.site import GRADE, Site
 from tests.docker.testimages import ROOT_TWICE
@@ -243,3 +244,22 @@ async def test_devices_that_an_agent_replaced_are_new_for_its_grader(trial: Tria
     assert end_of(completion).verdict == "fail"
     assert completion.agent is not None
     assert completion.agent.exit_status == 3
+
+
+@pytest.mark.parametrize(
+    ("demands", "told"),
+    [
+        (Demands(), "the agent is root; restarted: every process of the agent was ended"),
+        (Demands(agent_user="toor"), "the agent is root; restarted: "),
+        (Demands(agent_user="app"), "the agent is not root; separate_user: "),
+        (Demands(agent_user="app", restart=True), "the agent is not root; restarted: "),
+        (Demands(agent_user="app", any_user=True), "the agent is root; restarted: "),
+        (Demands(fresh_grader=True), "the agent is root; fresh_container: "),
+    ],
+)
+async def test_preflight_says_which_barrier_will_hold(
+    images: Images, site: Site, demands: Demands, told: str
+) -> None:
+    plan = make_sandbox(kind="docker", image=await images(ROOT_TWICE))
+    checks = {check.name: check for check in await site.maker.preflight(plan, demands)}
+    assert checks["barrier"].message.startswith(told)

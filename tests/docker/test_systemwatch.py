@@ -76,6 +76,18 @@ async def test_a_program_of_the_same_size_and_time_is_another(trial: Trial) -> N
     assert (verdict, flags, changed) == ("fail", ("not_graded", "system_changed"), "/bin/busybox")
 
 
+async def test_a_program_of_the_same_size_and_time_is_flagged_by_default(trial: Trial) -> None:
+    trial.experiment_changes = {}
+    trial.agent = ("python3", "-IBc", HIDE)
+    assert await judge(trial) == ("pass", ("system_changed",), "/bin/busybox")
+
+
+async def test_files_where_they_are_no_matter_are_not_flagged(trial: Trial) -> None:
+    trial.experiment_changes = {}
+    trial.agent = shell("echo x > /tmp/x; mkdir -p /var/tmp/y; echo y > /var/tmp/y/z")
+    assert await judge(trial) == ("pass", (), "")
+
+
 @pytest.mark.parametrize("sandbox", [{}, {"read_only": True}], ids=["writable", "read-only"])
 async def test_a_tool_in_a_volume_is_a_part_of_the_system(
     trial: Trial, images: Images, sandbox: dict[str, bool]

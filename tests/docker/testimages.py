@@ -58,6 +58,12 @@ APP_USER = Recipe(name="app", changes=("USER app", "ENV FROM_IMAGE=yes PYTHONPAT
 ROOT_TWICE = Recipe(name="toor", users=("toor:x:0:0:root:/root:/bin/sh",))
 VOLUME = Recipe(name="volume", changes=("VOLUME /data",))
 TOOLS_IN_A_VOLUME = Recipe(name="tools", changes=("VOLUME /tools",), files=(("tools/judge", "honest\n"),))
+BATTLEFIELD = Recipe(
+    name="battlefield",
+    python=True,
+    changes=("VOLUME /tools",),
+    files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n")),
+)
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 

@@ -23,7 +23,12 @@ from labrunner.display.show import show_run
 from labrunner.display.trialview import show_trial
 from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.gaps import newest_attempt
-from labrunner.engine.lookup import RunPicture, find_telling_trial, picture
+from labrunner.engine.lookup import (
+    RunPicture,
+    find_barriers,
+    find_telling_trial,
+    picture,
+)
 from labrunner.engine.postmortem import Postmortem, examine_crash
 from labrunner.engine.results import find_unmet_in, read_results
 from labrunner.engine.trialname import find_meant
@@ -120,6 +125,7 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
             last_sign_at=crash.last_sign_at if crash else None,
             name=name,
             under_way=show_under_way(under_way, datetime.now(UTC)),
+            barriers=find_barriers(seen.paths),
         )
     )
     if crash:

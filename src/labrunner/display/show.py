@@ -3,8 +3,9 @@
 Rule: every figure comes with its n and its method; what is missing is said, in words, below the table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from rich.console import RenderableType
@@ -17,11 +18,13 @@ from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.display.console import make_hints, make_item, make_line, make_table, stack
 from labrunner.display.quantities import format_count, format_duration, format_figure, format_range
 from labrunner.display.report import show_chart, show_details, show_findings
+from labrunner.records.barriers import explain_barrier
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading import RunState
 
 INTERIM: Final = "interim: an interval looked at while a run goes on is not valid for deciding when to stop"
+NO_BARRIERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 _STYLES: Final = {"success": "green", "error": "red", "crashed": "red", "cancelled": "yellow"}
 _COLUMNS: Final = (
     "variant",
@@ -46,10 +49,12 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
     in_full: bool = True,
     name: str | None = None,
     under_way: RenderableType | None = None,
+    barriers: Mapping[str, Sequence[str]] = NO_BARRIERS,
 ) -> RenderableType:
     """Show a run, or only what nobody should overlook of it; `hints` say where to look next.
 
     `name` is what to write for it in commands, its id unless told.
+    `barriers` are ways in which its barriers were held, each with the variants that it was for.
     `last_sign_at` is of a crashed run: the newest thing that its owner wrote, if not its status.
     """
     told = state_line(state, status, finished=summary.totals.trials, last_sign_at=last_sign_at)
@@ -58,9 +63,16 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
         make_line(f"digest {status.chain}") if status.chain else None,
         make_line(""),
         show_summary(summary, is_over=state != "started", in_full=in_full, name=name),
+        *(make_line(told, "dim") for told in _describe_barriers(barriers)),
         under_way,
         make_hints(hints),
     )
+
+
+def _describe_barriers(barriers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for word, variants in barriers.items():
+        whose = f" of {', '.join(variants)}" if len(barriers) > 1 else ""
+        yield f"barrier{whose}: {explain_barrier(word)}"
 
 
 def name_state(state: str) -> str:

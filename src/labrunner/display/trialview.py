@@ -16,6 +16,7 @@ from labrunner.display.conversation import show_conversation
 from labrunner.display.lineage import show_earlier
 from labrunner.display.quantities import format_count, format_seconds
 from labrunner.display.safetext import clip, sanitise, take_tail
+from labrunner.records.barriers import explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.earlier import EarlierAttempt
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
@@ -96,7 +97,7 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
         ("variant", row.ids.variant_id),
         ("replication", str(row.ids.repl_idx)),
         ("slot", str(row.schedule_idx)),
-        ("barrier", row.barrier),
+        ("barrier", explain_barrier(row.barrier)),
     ]
     if row.flags:
         fields.append(("flags", ", ".join(row.flags)))

@@ -8,6 +8,7 @@ from typing import Final
 
 from labrunner.engine.results import Results, read_results
 from labrunner.engine.summaries import read_summary
+from labrunner.records.barriers import CHOSEN
 from labrunner.records.run import Counts, RunRecord, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
@@ -93,6 +94,16 @@ def find_telling_trial(paths: RunPaths, status: StatusRecord) -> str | None:
         if "failed" in found:
             break
     return next((found[kind] for kind in ("failed", "fail", "pass") if kind in found), None)
+
+
+def find_barriers(paths: RunPaths) -> dict[str, list[str]]:
+    """How barriers are held, where that depends on the experiment: each way, and the variants it is for."""
+    found: dict[str, list[str]] = {}
+    for row in islice(iter_trials(paths), LOOKED_THROUGH):
+        variants = found.setdefault(row.barrier, [])
+        if row.barrier in CHOSEN and row.ids.variant_id not in variants:
+            variants.append(row.ids.variant_id)
+    return {word: variants for word, variants in found.items() if variants}
 
 
 def describe_several(text: str, names: Sequence[str]) -> str:

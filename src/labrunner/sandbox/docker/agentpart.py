@@ -70,12 +70,21 @@ class AgentPart:
         await stage.start(plan, agent.network if setup is None else setup.network)
 
     async def _watch(self, setup: Phase | None, agent: Phase) -> AgentRun:
-        """Wait for the agent's end, or bring it about when its time or its disk is used up."""
-        limit_s = agent.timeout_s + GRACE_S + (0.0 if setup is None else setup.timeout_s + GRACE_S)
-        found = await self.stage.within(limit_s, "agent", self._until_end(setup, agent))
+        """Wait for the agent's end, or bring it about when its time or its disk is used up.
+
+        What setup has left of its time is not the agent's.
+        """
+        found: Note | ContainerState | Overrun | None = None
+        if setup is not None:
+            limit_s = setup.timeout_s + GRACE_S
+            found = await self.stage.within(limit_s, "setup", self._until_begun(setup, agent))
+        if found is None or (isinstance(found, Overrun) and await self._has_begun()):
+            found = await self.stage.within(agent.timeout_s + GRACE_S, "agent", self._until_end())
         if isinstance(found, Overrun):
             await self.stage.end()
             return self._ended_in(await self._note(), found.end(), setup)
+        if isinstance(found, Note) and found.phase == "failed":
+            found = await self.stage.end(patience_s=PROOF_S)  # whoever said so, its end tells more
         if isinstance(found, ContainerState):
             self.stage.is_alive, self.stage.end_state = False, found
             note = self.stage.container.note()
@@ -88,7 +97,8 @@ class AgentPart:
             end = replace(end, over_disk=True)
         return AgentRun(setup=_setup_end(found, setup), agent=end)
 
-    async def _until_end(self, setup: Phase | None, agent: Phase) -> Note | ContainerState:
+    async def _until_begun(self, setup: Phase, agent: Phase) -> Note | ContainerState | None:
+        """Wait until setup has ended and the agent begins; its end, if it comes to none."""
         container = self.stage.container
         if self._needs_gate(setup, agent):
             found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
@@ -96,9 +106,17 @@ class AgentPart:
                 await self._system.note(after_setup=True)
                 await self.stage.switch(agent.network)
                 await container.tell(text.go_text(container.nonce))
+        found = await container.until(lambda note: note.is_certain or note.phase == "agent")
+        return None if isinstance(found, Note) and found.phase != "failed" else found
+
+    async def _until_end(self) -> Note | ContainerState:
         if self.stage.house.restart:
-            return await container.ended()
-        return await container.until(lambda note: note.is_certain)
+            return await self.stage.container.ended()
+        return await self.stage.container.until(lambda note: note.is_certain)
+
+    async def _has_begun(self) -> bool:
+        """Whether the agent has, whatever has become of the note that says so."""
+        return (await self._note()).phase not in {"none", "setup", "gate", "failed"}
 
     async def _explain_death(self, state: ContainerState, setup: Phase | None) -> AgentRun:
         """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
@@ -134,7 +152,7 @@ class AgentPart:
 
     def _ended_in(self, note: Note, end: PhaseEnd, setup: Phase | None) -> AgentRun:
         """Blame an end on the phase that the wrapper was in."""
-        if note.phase == "setup":
+        if note.phase in {"setup", "gate"}:
             return AgentRun(setup=end, agent=None)
         return AgentRun(setup=_setup_end(note, setup), agent=end)
 

@@ -95,8 +95,12 @@ class GraderPart:
         answer = stage.container.until(self._has_answered)
         found = await stage.within(grader.timeout_s + GRACE_S, "grader", answer)
         if isinstance(found, Overrun):
+            told = SandboxFailed("no_answer", "nothing came of the grader's start")
+            failure = told if self._has_begun() else await self._blame(told)
             await stage.end()
             await stage.reclaim()
+            if isinstance(failure, SystemBroken):
+                raise failure
             return found.end()
         return found if isinstance(found, ContainerState) else await self._finish(found, grader)
 

@@ -28,6 +28,7 @@ from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.preflight import (
+    check_barrier,
     check_deferred,
     check_demands,
     check_engine,
@@ -37,6 +38,7 @@ from labrunner.sandbox.docker.preflight import (
     check_volumes,
     unreachable,
 )
+from labrunner.sandbox.docker.pristine import Pristine
 from labrunner.sandbox.docker.probe import probe
 from labrunner.sandbox.docker.proofs import find_proof, keep_proof, name_proof
 from labrunner.sandbox.docker.record import BarrierRecord
@@ -86,6 +88,7 @@ class DockerMaker:
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
         self._users = Users(self.engine)
+        self._pristine = Pristine(self.engine)
         self._plans: dict[str, SandboxPlan] = {}
         self._expiry_s = expiry_s
         self._spread_s = spread_s
@@ -118,6 +121,7 @@ class DockerMaker:
         except SandboxFailed as failure:
             return (*checks, Check(name="image", passed=False, message=str(failure)))
         checks += (check_image(plan, image), *check_volumes(plan, image, facts))
+        checks += (check_barrier(demands, is_shared=await self._is_shared(demands, image)),)
         return (*checks, *await self._prove(plan, demands, image))
 
     async def _prove(self, plan: SandboxPlan, demands: Demands, image: ImageFacts) -> tuple[Check, ...]:
@@ -155,7 +159,7 @@ class DockerMaker:
         find = self._images.resolve if spec.mark is None else self._images.take
         facts, image = await self._engine_facts(), await find(spec.plan)
         await asyncio.to_thread(furnish, spec)
-        house = make_house(spec, image, facts, is_shared=await self._is_shared(spec, image))
+        house = make_house(spec, image, facts, is_shared=await self._is_shared(spec.demands, image))
         stage = self._stage(spec, image, facts, house, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
             await stage.furnish(role)
@@ -229,6 +233,7 @@ class DockerMaker:
             self._images.rest()
             self._removals.rest()
             self._users.rest()
+            self._pristine.rest()
             await self.engine.close()
 
     @asynccontextmanager
@@ -257,9 +262,9 @@ class DockerMaker:
             await stage.engine.kill(stage.container.id)
         await stage.reclaim()
 
-    async def _is_shared(self, spec: SandboxSpec, image: ImageFacts) -> bool:
+    async def _is_shared(self, demands: Demands, image: ImageFacts) -> bool:
         """Whether agent and wrapper are one user, or may be."""
-        return spec.demands.any_user or await self._users.is_root(image, spec.demands.agent_user)
+        return demands.any_user or await self._users.is_root(image, demands.agent_user)
 
     def _stage(
         self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, house: House, expiry_s: int
@@ -286,6 +291,7 @@ class DockerMaker:
             spec=spec,
             engine=self.engine,
             house=house,
+            pristine=self._pristine,
             image=image,
             make=make,
             expiry_s=expiry_s,

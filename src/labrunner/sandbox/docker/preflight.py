@@ -7,6 +7,7 @@ from typing import Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.experiment.model import SandboxPlan
+from labrunner.records.barriers import explain_barrier
 from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probe import Outcome
 from labrunner.sandbox.docker.stage import can_look_into
@@ -66,6 +67,14 @@ def check_volumes(plan: SandboxPlan, image: ImageFacts, engine: EngineFacts) -> 
         "so disk_mb does not hold there: give them a size with sandbox.tmpfs, run as root, "
         "or accept it with sandbox.limits: best_effort",
     )
+
+
+def check_barrier(demands: Demands, *, is_shared: bool) -> Check:
+    """Say how barriers will be held, and what that proves."""
+    word = "restarted" if is_shared or demands.restart else "separate_user"
+    word = "fresh_container" if demands.fresh_grader else word
+    who = "the agent is root" if is_shared else "the agent is not root"
+    return Check(name="barrier", passed=True, message=f"{who}; {explain_barrier(word)}")
 
 
 def check_deferred(plan: SandboxPlan) -> Check:

@@ -26,6 +26,7 @@ from labrunner.sandbox.docker.insistence import insist
 from labrunner.sandbox.docker.labels import Role
 from labrunner.sandbox.docker.layer import Layer
 from labrunner.sandbox.docker.layerwatch import watch_layer
+from labrunner.sandbox.docker.pristine import Pristine
 from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.docker.users import login
@@ -65,6 +66,7 @@ class Stage:
     engine: Engine
     house: text.House
     image: ImageFacts
+    pristine: Pristine
     make: Callable[[Role], Awaitable[Container]]
     """Makes a container of this attempt."""
     expiry_s: int

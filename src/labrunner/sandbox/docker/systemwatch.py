@@ -61,13 +61,26 @@ class SystemWatch:
     async def _system_changes(self, noted: Baseline) -> tuple[str, ...]:
         stage = self.stage
         if noted.contents is not None:
-            found = differing(noted.contents, await self._prints("/"))
-            # A folder that is made only for what is no matter, is none either.
-            return tuple(path for path in found if not any(_is_above(path, each) for each in self._harmless))
+            return self._telling(differing(noted.contents, await self._prints("/")))
         changes = await stage.changes()
+        if not changed_system(changes, self._working) and await self._may_be_hidden():
+            before = await stage.pristine.prints(stage.image.id, self._is_system)
+            return self._telling(differing(before, await self._prints("/")))
         if noted.stamps is not None and stage.layer is not None:
             return await asyncio.to_thread(since, noted.stamps, changes, stage.layer)
         return changes
+
+    async def _may_be_hidden(self) -> bool:
+        """Whether root wrote something, and may have set sizes and times back so that none is listed."""
+        stage = self.stage
+        is_blind = stage.layer is None or not can_look_into(stage.layer)
+        if not (is_blind and stage.house.is_shared) or stage.spec.plan.read_only:
+            return False
+        return stage.layer is None or await stage.engine.layer_size(stage.container.id) > 0
+
+    def _telling(self, found: tuple[str, ...]) -> tuple[str, ...]:
+        """Without folders that are made only for what is no matter."""
+        return tuple(path for path in found if not any(_is_above(path, each) for each in self._harmless))
 
     async def _prints(self, top: str) -> dict[str, str]:
         stage = self.stage

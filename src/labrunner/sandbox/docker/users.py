@@ -6,17 +6,14 @@ root: a name that the image does not have (its setup may make it), or a number t
 
 import asyncio
 import io
-import secrets
 import tarfile
-import time
 from contextlib import aclosing
 from typing import Final
 
 from labrunner.sandbox.docker.answers import ImageFacts
 from labrunner.sandbox.docker.blame import EngineRefused
 from labrunner.sandbox.docker.engine import Engine
-from labrunner.sandbox.docker.labels import Tag
-from labrunner.sandbox.docker.patience import outlast
+from labrunner.sandbox.docker.pristine import unstarted
 
 PASSWD: Final = "/etc/passwd"
 MOST: Final = 1 << 20
@@ -50,26 +47,14 @@ class Users:
         return is_roots_number(find_number(name, self._passwd[image.id]))
 
     async def _read_passwd(self, image: ImageFacts) -> str:
-        """Read an image's list of users from a container that is never started."""
-        tag = Tag(
-            mark=None, nonce=secrets.token_hex(16), role="attempt", expires_at=int(time.time()), expiry_s=0
-        )
-        config = {
-            "Image": image.id,
-            "Entrypoint": ["/bin/sh"],
-            "NetworkDisabled": True,
-            "HostConfig": {"NetworkMode": "none"},
-            "Labels": tag.labels(),
-        }
-        container = await outlast(lambda: self._engine.create(config, tag.name()))
-        try:
-            return unpack(await self._fetch(container))
-        except EngineRefused as refusal:
-            if not refusal.is_not_found:
-                raise
-            return ""
-        finally:
-            await self._engine.remove(container)
+        """Read an image's list of users; none where it has no such file."""
+        async with unstarted(self._engine, image.id) as container:
+            try:
+                return unpack(await self._fetch(container))
+            except EngineRefused as refusal:
+                if not refusal.is_not_found:
+                    raise
+                return ""
 
     async def _fetch(self, container: str) -> bytes:
         packed = b""

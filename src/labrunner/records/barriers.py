@@ -1,0 +1,22 @@
+"""How a barrier can be held, and what each way proves: the words of trial rows, for people."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+PROVES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "restarted": "every process of the agent was ended with its container; the grader's wrapper is new",
+        "separate_user": "the agent's user can't touch the wrapper, and no process of it was left",
+        "fresh_container": "the grader's container never held an agent",
+        "pid_namespace": "the kernel ended every process of the agent",
+        "process_tree": "every process of the agent was seen to end; nothing else is kept from it",
+    }
+)
+CHOSEN: Final = ("restarted", "separate_user", "fresh_container")
+"""Ways of one kind of sandbox: which it is depends on the experiment."""
+
+
+def explain_barrier(word: str) -> str:
+    """A barrier's word with what it proves."""
+    return f"{word}: {PROVES[word]}" if word in PROVES else word
