@@ -30,7 +30,7 @@ from labrunner.engine.lookup import (
     picture,
 )
 from labrunner.engine.postmortem import Postmortem, examine_crash
-from labrunner.engine.results import find_unmet_in, read_results
+from labrunner.engine.results import find_unmet_in, read_checked_results
 from labrunner.engine.trialname import find_meant
 from labrunner.engine.unfinished import Unfinished, find_any, known_masker, read_ends
 from labrunner.records import canonical
@@ -90,7 +90,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
 
             follow_run(paths, as_json=as_json)
         seen = picture(paths)
-        unmet = find_unmet_in(read_results(paths), requirements, seen.summary) if requirements else ()
+        unmet = find_unmet_in(read_checked_results(paths), requirements, seen.summary) if requirements else ()
         with suppress(BrokenPipeError):  # the exit code still counts
             _show_run(seen, unmet, as_json=as_json)
     raise typer.Exit(tell_unmet(unmet))

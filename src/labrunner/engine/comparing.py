@@ -12,7 +12,7 @@ from labrunner.analysis.pairing import Arm
 from labrunner.analysis.requirements import Requirements, find_unmet
 from labrunner.analysis.retryshift import RetryShift, report_retries
 from labrunner.engine.likeness import PairBy, tell_differences
-from labrunner.engine.results import Results, compare_family, read_results
+from labrunner.engine.results import Results, compare_family, read_checked_results
 from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address
@@ -50,7 +50,7 @@ def compare_runs(
 ) -> Contest:
     """Read runs and compare their variants. Raises InputError when there is nothing to compare."""
     labels = label_runs([paths.root.name for paths in runs])
-    results = [read_results(paths) for paths in runs]
+    results = [read_checked_results(paths) for paths in runs]
     prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
     by_run = [
         each.arms(prefix=prefix, pair_by=pair_by) for each, prefix in zip(results, prefixes, strict=True)

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from labrunner.engine.advice import advise_on_damage
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.rereading import Reread, reread_file, resolve_again
 from labrunner.engine.retrying import judging, refuse_regrade
@@ -25,6 +26,7 @@ from labrunner.engine.run import (
     sit_down,
 )
 from labrunner.engine.session import RunEnd, Session, Watch
+from labrunner.engine.summaries import is_summary_whole
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.changes import changes
 from labrunner.experiment.model import Experiment, Policy
@@ -34,6 +36,7 @@ from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import address, list_runs
 from labrunner.store.lock import refuse_owned
+from labrunner.store.opening import refuse_damaged
 from labrunner.store.reading import read_state
 from labrunner.store.record import read_run
 
@@ -83,7 +86,10 @@ async def continue_run(
     """Go on with a run; None when there is nothing left to do."""
     record = read_run(paths)
     if read_state(paths) == "success":
-        return None
+        with advise_on_damage(paths):
+            await asyncio.to_thread(refuse_damaged, paths)
+        if is_summary_whole(paths, record.run_id):
+            return None
     await asyncio.to_thread(refuse_owned, paths)
     refuse_regrade(record, paths)
     if record.recovered_from is not None:

@@ -24,6 +24,8 @@ from labrunner.records.summary import SummaryRecord
 from labrunner.store.earlier import read_earlier
 from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
+from labrunner.store.lock import is_owned
+from labrunner.store.opening import refuse_damaged
 from labrunner.store.record import read_run
 from labrunner.store.survey import survey
 from labrunner.trial.assignment import BENCHMARK_ADAPTER
@@ -109,9 +111,19 @@ def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> Summa
     return gather(experiment, run_id, paths).summarise()
 
 
+def read_checked_results(paths: RunPaths) -> Results:
+    """Read a run whose results something is to be decided by: every row is held to its digest first.
+
+    A live run is read as it is: its files grow meanwhile.
+    """
+    if not is_owned(paths):
+        refuse_damaged(paths)
+    return read_results(paths)
+
+
 def check_requirements(paths: RunPaths, requirements: Requirements) -> tuple[str, ...]:
     """What a run does not meet of what is required, in sentences."""
-    return find_unmet_in(read_results(paths), requirements)
+    return find_unmet_in(read_checked_results(paths), requirements)
 
 
 def find_unmet_in(

@@ -29,6 +29,7 @@ from labrunner.records import canonical
 from labrunner.records.canonical import stamp
 from labrunner.records.rows import Benchmark, SlotRows
 from labrunner.records.run import Counts, RunError, RunStatus, ScheduleProgress, StatusRecord
+from labrunner.records.seals import seal_summary
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.layout import RunPaths
 from labrunner.store.survey import survey
@@ -188,7 +189,7 @@ class Session:
                 summary = make_summary(
                     self._plan.experiment, self._plan.run_id, self._tally, with_intervals=False
                 )
-                await self._writer.write_summary(canonical.encode_line(summary))
+                await self._writer.write_summary(canonical.encode_line(seal_summary(summary)))
 
     async def _finish(self) -> RunEnd:
         await self._writer.settle()

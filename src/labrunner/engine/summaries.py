@@ -38,6 +38,15 @@ def seal_summary(summary: SummaryRecord, basis: dict[str, object]) -> SummaryRec
     return seals.seal_summary(msgspec.structs.replace(summary, ext=summary.ext | {"basis": basis}))
 
 
+def is_summary_whole(paths: RunPaths, run_id: str) -> bool:
+    """Whether the summary in a run's directory is as its owner wrote it, though it may not hold any more."""
+    try:
+        summary = _decoder.decode(paths.summary.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return summary.run_id == run_id and seals.seal_summary(summary) == summary
+
+
 def read_summary(paths: RunPaths) -> SummaryRecord | None:
     """The summary that lies in a run's directory, when it says what would be computed now."""
     try:

@@ -32,7 +32,11 @@ def check_status(paths: RunPaths, findings: Findings, end: Position) -> None:
     except StoreError as error:
         findings.report(paths.status, findings.shorten(paths.status, error))
         return
-    if status is None or not findings.is_ended:
+    if status is None:
+        if end.committed:
+            findings.notes.append(f"{paths.name(paths.status)}: the file is gone; it is a view")
+        return
+    if not findings.is_ended:
         return
     if status.chain != end.chain:
         findings.report(paths.status, f"its chain is {status.chain}, but the journal's is {end.chain}")
@@ -42,7 +46,7 @@ def check_status(paths: RunPaths, findings: Findings, end: Position) -> None:
 
 
 def check_summary(paths: RunPaths, run_id: str, findings: Findings, end: Position) -> None:
-    """Hold `summary.json` to its seal and to what it was made from; that of a run under way has none."""
+    """Hold `summary.json` to its seal and to what it was made from; that of a run under way has no basis."""
     if not paths.summary.exists():
         if findings.is_ended:
             findings.notes.append(f"{paths.name(paths.summary)}: the file is gone; it is a view")
@@ -57,7 +61,7 @@ def check_summary(paths: RunPaths, run_id: str, findings: Findings, end: Positio
     if summary.run_id != run_id:
         findings.report(paths.summary, f"belongs to run {summary.run_id}, not to {run_id}")
     elif "seal" not in summary.ext:
-        findings.report_unfinished(paths.summary, "a summary of a run under way: it carries no seal")
+        findings.report(paths.summary, "not as it was written: it has no seal")
     elif seal_summary(summary) != summary:
         findings.report(paths.summary, "not as it was written: its seal does not fit its content")
     elif findings.is_ended and end.committed and _chain_of(summary) != end.chain:

@@ -192,6 +192,8 @@ def create_buffer(path: Path) -> None:
 
 def open_buffer(path: Path) -> Buffer:
     """Open the owner's connection. Raises BrokenBuffer when the file is no buffer, or not a sound one."""
+    if is_empty(path):
+        raise BrokenBuffer("the file is empty")
     try:
         connection = _connect(path)
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -256,6 +258,11 @@ def _read_guarded(path: Path, connection: sqlite3.Connection) -> Iterator[Comple
         yield from _select(connection, 0, 1 << 62)
 
 
+def is_empty(path: Path) -> bool:
+    """Whether nothing is left of the file: then SQLite, merely asked to read it, would remove its log."""
+    return path.stat().st_size == 0
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=10)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -265,6 +272,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """A reader's connection."""
+    if is_empty(path):
+        raise StoreError(f"opening {path}: the file is empty")
     # A snapshot may be gone through by several threads, one after another.
     try:
         connection = sqlite3.connect(

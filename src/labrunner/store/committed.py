@@ -94,7 +94,8 @@ def _check_rows(
     if not lines.has_digest(line.run_id, line.rows_digest):
         found = lines.digest(line.run_id)
         what = (
-            f"the rows of slot {line.schedule_idx} have digest {found}, but {line.rows_digest} was committed"
+            f"the rows of slot {line.schedule_idx} (here, in scores.jsonl, in predictions.jsonl) have digest "
+            f"{found}, but {line.rows_digest} was committed"
         )
         findings.report(paths.trials, what, line=at.rows.trials + 1)
     for path, kind, before, texts in (

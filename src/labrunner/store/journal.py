@@ -113,8 +113,10 @@ def read_last_line(path: Path, run_id: str) -> CommitLine | None:
 
 
 def iter_sealed(path: Path, run_id: str) -> Iterator[CommitLine]:
-    """Every line that carries its own seal, each slot once, whatever stands between them."""
+    """Every line that carries its own seal, each slot once, whatever stands between them; none of no file."""
     last = -1
+    if not path.exists():
+        return
     with storing("reading", path), path.open("rb") as file:
         for text in _texts(file, 0, file.seek(0, 2)):
             line = decode_line(text)
@@ -175,7 +177,7 @@ def find_damage(text: bytes, run_id: str, count: int) -> str | None:
     line = decode_line(text) or decode_line(text[:-1] + b"\n")
     if line is not None and line.seal == seal(line):
         if line.run_id != run_id:
-            return f"belongs to run {line.run_id}"
+            return f"belongs to run {line.run_id}, but run.json says {run_id}"
         return f"is of slot {line.schedule_idx}, not {count}" if line.schedule_idx != count else "is damaged"
     # What a power cut left may hold zeros, or what lay there before; a line of ours with its end does not.
     is_ours = text.startswith(_BEGINNING) or text.rstrip().endswith(b"}")

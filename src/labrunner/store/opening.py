@@ -59,12 +59,7 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
     """Bring an owned run to a sound state. Raises DamagedRun, having changed nothing, if it can't be."""
     reach("open.locked")
     paths = lock.paths
-    record = read_run(paths)
-    refuse_altered_question(paths, record)
-    floor = find_floor(paths)
-    journal = scan(paths.commits, record)
-    refuse_shortened(paths, floor, journal.recent[-1].line if journal.recent else None)
-    tails = tail.examine(paths, record.run_id, journal)
+    record, journal, tails = _look(paths)
     buffer, problem = _open_buffer(paths)
     usable, unusable = _sort_completions(buffer, record, journal)
     lost = describe_loss(paths, record.run_id, journal.committed, usable.keys(), problem)
@@ -94,6 +89,20 @@ def open_run(lock: RunLock) -> tuple[Committer, OpeningReport]:
         in_flight=in_flight,
         failed=tuple(note for note in unfinished if note.state == "failed"),
     )
+
+
+def refuse_damaged(paths: RunPaths) -> None:
+    """Raise DamagedRun where opening would, without owning or changing anything."""
+    _look(paths)
+
+
+def _look(paths: RunPaths) -> tuple[RunRecord, Journal, tuple[tail.Tail, ...]]:
+    record = read_run(paths)
+    refuse_altered_question(paths, record)
+    floor = find_floor(paths)
+    journal = scan(paths.commits, record)
+    refuse_shortened(paths, floor, journal.recent[-1].line if journal.recent else None)
+    return record, journal, tail.examine(paths, record.run_id, journal)
 
 
 def _open_buffer(paths: RunPaths) -> tuple[Buffer, str | None]:

@@ -110,8 +110,10 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
         waiting = open_waiting(paths, stack)
         refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
         rows = stack.enter_context(open_rows(paths))
+        timings = stack.enter_context(open_file(paths.timings))
         committed = 0
         for placed in read_lines(paths.commits, run_id):
+            _check_timing(timings, placed)
             yield _decode(_trials, rows.check(placed).trials[0], "trial row of slot", committed)
             committed += 1
         for kept in iter_beyond(waiting, committed, run_id):
@@ -164,10 +166,14 @@ def _join(rows: RowFiles, timings: BinaryIO, placed: Placed) -> SlotRows:
 
 
 def _read_timing(timings: BinaryIO, placed: Placed) -> TimingRow:
+    return _decode(_timings, _check_timing(timings, placed), "timing of slot", placed.line.schedule_idx)
+
+
+def _check_timing(timings: BinaryIO, placed: Placed) -> bytes:
     text, idx = timings.readline(), placed.line.schedule_idx
     if (problem := find_wrong_timing(text, placed.line)) is not None:
         raise DamagedRun(f"{timings.name}: line {idx + 1} {problem}; nothing was changed; try: lab verify")
-    return _decode(_timings, text, "timing of slot", idx)
+    return text
 
 
 def _decode(decoder: msgspec.json.Decoder[Decoded], data: bytes, what: str, idx: int) -> Decoded:

@@ -67,7 +67,8 @@ class RowFiles:
         if not lines.has_digest(slot.line.run_id, slot.line.rows_digest):
             raise DamagedRun(
                 f"{self._trials.name}: the rows of slot {slot.line.schedule_idx} ({slot.line.trial_id}) "
-                "are not those that were committed; nothing was changed"
+                "here, in scores.jsonl or predictions.jsonl are not those that were committed; "
+                "nothing was changed"
             )
         return lines
 

@@ -36,7 +36,7 @@ def iter_sound(paths: RunPaths) -> Iterator[SlotRows]:
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
         waiting = open_waiting(paths, stack)
-        rows = stack.enter_context(open_rows(paths))
+        rows = _open_rows(paths, stack)
         timings = _open_timings(paths, stack)
         found = heapq.merge(
             _committed(paths, run_id, rows, _Timings(timings)),
@@ -94,7 +94,17 @@ def _open_timings(paths: RunPaths, stack: ExitStack) -> Iterable[bytes]:
         return ()
 
 
-def _committed(paths: RunPaths, run_id: str, rows: RowFiles, timings: _Timings) -> Iterator[SlotRows]:
+def _open_rows(paths: RunPaths, stack: ExitStack) -> RowFiles | None:
+    """The row files; None when one is gone: no committed slot is whole without it."""
+    try:
+        return stack.enter_context(open_rows(paths))
+    except DamagedRun:
+        return None
+
+
+def _committed(paths: RunPaths, run_id: str, rows: RowFiles | None, timings: _Timings) -> Iterator[SlotRows]:
+    if rows is None:
+        return
     for line in iter_sealed(paths.commits, run_id):
         try:
             lines = rows.read_back(line)

@@ -94,6 +94,8 @@ def _verify(paths: RunPaths, findings: Findings) -> VerifyReport:
     (record, problem), state = load_run(paths), _read_state(paths, findings)
     if problem is not None:
         findings.report(paths.run, problem)
+    if record.run_id != paths.root.resolve().name:
+        findings.notes.append(f"run.json: it is run {record.run_id}, but the folder has another name")
     findings.is_ended = state not in {"started", "crashed", None}
     _check_written_once(paths, record, findings)
     with ExitStack() as stack:
