@@ -7,10 +7,8 @@ with its regrading. What differs is always named; what asks something else pairs
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from labrunner.experiment.changes import group_by_change
 from labrunner.experiment.digests import digest_problem
 from labrunner.experiment.model import Experiment
-from labrunner.experiment.problems import listed
 
 PairBy: TypeAlias = Literal["content", "id"]
 _JUDGE: Final = "grader."
@@ -25,6 +23,10 @@ def identify_tasks(experiment: Experiment, pair_by: PairBy) -> dict[str, str]:
 
 def tell_differences(labels: Sequence[str], experiments: Sequence[Experiment], pair_by: PairBy) -> list[str]:
     """In which fields the tasks of the runs differ from those of the first, in sentences."""
+    # Here, because they load what checks experiment files, and every look at a run would wait for that.
+    from labrunner.experiment.changes import group_by_change
+    from labrunner.experiment.problems import listed
+
     told = []
     first = {task.id: task for task in experiments[0].tasks}
     for label, experiment in zip(labels[1:], experiments[1:], strict=True):
