@@ -1,7 +1,6 @@
 """What a Python task is made of: the modules of its own project, and nothing else."""
 
-import os
-import subprocess
+import multiprocessing
 import sys
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from labrunner.experiment.model import Program
 from labrunner.experiment.overrides import Overrides
 from labrunner.solve.closure import find_project
 from labrunner.solve.loading import load_tasks
+from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolution import resolve_task
 from tests.solve.authoring import make_task, write_task
 
 BODY = """
-import numpy, json, labrunner.log
+import msgspec, json, labrunner.log
 from {name} import word
 from {name}_kit import deep
 from {name}_kit.tools import *
@@ -58,19 +58,13 @@ def modules(file: Path) -> set[str]:
 
 
 def elsewhere(file: Path) -> str:
-    """The digest of a file's task, computed by another process."""
-    script = (
-        "import sys; from pathlib import Path; from tests.solve.test_closure import program\n"
-        "found = program(Path(sys.argv[1])); print(found.file.digest, sorted(found.modules.items()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(file)],
-        env={**os.environ, "PYTHONPATH": "."},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """The digest of a file's task, computed by another process, which has loaded nothing of it before."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return str(pool.apply(_digest, (str(file),)))
+
+
+def _digest(file: str) -> str:
+    return PythonTasks().load(file, Overrides(model="mock/echo"))[0].digest
 
 
 def test_every_module_of_the_project_that_is_reached_counts_and_no_other(tmp_path: Path) -> None:
@@ -82,16 +76,16 @@ def test_every_module_of_the_project_that_is_reached_counts_and_no_other(tmp_pat
 def test_an_edit_of_any_of_them_changes_what_the_task_is_and_a_comment_does_not(tmp_path: Path) -> None:
     file = write_project(tmp_path, "cb")
     before = elsewhere(file)
-    for name in ("cb.py", "cb_late.py", "cb_plug.py", "cb_kit/deeper.py", "task.py"):
-        path = tmp_path / name
-        kept = path.read_text()
-        path.write_text(f"# only a remark\n{kept}\n\n")
-        assert elsewhere(file) == before, name
-        path.write_text(f"{kept}\nMORE = 1\n")
-        assert elsewhere(file) != before, name
-        path.write_text(kept)
+    paths = [tmp_path / name for name in ("cb.py", "cb_late.py", "cb_plug.py", "cb_kit/deeper.py", "task.py")]
+    for path in paths:
+        path.write_text(f"# only a remark\n{path.read_text()}\n\n")
     (tmp_path / "cb_kit/unused.py").write_text("MORE = 1\n")
     assert elsewhere(file) == before
+    for path in paths:
+        kept = path.read_text()
+        path.write_text(f"{kept}\nMORE = 1\n")
+        assert elsewhere(file) != before, path
+        path.write_text(kept)
 
 
 def test_the_project_begins_at_its_mark(tmp_path: Path) -> None:
