@@ -317,7 +317,10 @@ async def test_a_workspace_leaves_its_digest_whether_it_is_kept_or_not(tmp_path:
 
     completion = await run.carry_out()
 
-    assert completion.timing.workspace_digest == digest_folder(run.folders.workspace, everything=True)
+    digest = digest_folder(run.folders.workspace, everything=True)
+    assert completion.timing.workspace_digest == digest
+    # Only what is kept was synced: nobody is to be held to the rest.
+    assert completion.timing.folders == ({"workspace": digest} if keep == "always" else {})
 
 
 async def test_a_workspace_that_nobody_can_hand_on_is_graded_all_the_same(tmp_path: Path) -> None:

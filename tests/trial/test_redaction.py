@@ -119,7 +119,11 @@ async def test_whatever_else_was_handed_in_is_synced_and_digested(
     kept = [out / "traj.json", out / "inner" / "request", out / "inner", out, state / "notes"]
     assert {str(path) for path in kept} <= synced
     assert {str(path) for path in run.folders.workspace.iterdir()} <= synced
-    assert completion.timing.folders == {"out": digest_tree(out), "state": digest_tree(state)}
+    assert completion.timing.folders == {
+        "out": digest_tree(out),
+        "state": digest_tree(state),
+        "workspace": digest_tree(run.folders.workspace),
+    }
     assert completion.timing.workspace_digest == digest_tree(run.folders.workspace)
 
 

@@ -153,7 +153,7 @@ class AttemptTiming(
     dropped: dict[str, str] = {}
     """Files that were not kept, each with the reason."""
     folders: dict[str, Digest] = {}
-    """Digests of `out` and `state`, where they hold more than the named files."""
+    """Digests of folders as they are kept: `workspace`; `out` and `state` where they hold unnamed files."""
     workspace_digest: str | None = None
     """The workspace as it is kept, or, where policy throws it away, as the agent left it."""
     barrier: dict[str, int | str | bool] = {}

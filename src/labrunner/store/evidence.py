@@ -27,9 +27,7 @@ def check_evidence(
         for ref in attempt.logs:
             yield from _check(folder, ref, may_be_gone=not are_logs_kept)
         for name, digest in attempt.folders.items():
-            yield from _check_folder(folder / name, digest, may_be_gone=False)
-        if attempt.workspace_digest is not None:
-            yield from _check_folder(folder / "workspace", attempt.workspace_digest, may_be_gone=True)
+            yield from _check_folder(folder / name, digest, may_be_gone=name == "workspace")
 
 
 def _check_folder(folder: Path, digest: str, *, may_be_gone: bool) -> Iterator[tuple[Path, str]]:

@@ -45,7 +45,7 @@ class Collected:
     dropped: Mapping[str, str] = field(default_factory=dict)
     """Files that were not kept, each with the reason."""
     folders: Mapping[str, str] = field(default_factory=dict)
-    """Digests of folders that hold more than named files."""
+    """Digests of folders that are kept, synced, and hold more than named files."""
     workspace_digest: str | None = None
     """As it is kept, or as the agent left it; None where nobody can tell what it held."""
 
@@ -58,6 +58,8 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
         files = (*results, *keeping.artifacts())
         inner = dict(keeping.rest())
         workspace_digest = keeping.workspace(is_kept=keeps_workspace)
+        if keeps_workspace and workspace_digest is not None:
+            inner[folders.workspace.name] = workspace_digest
         for folder in _folders_of(folders.root, (*files, *logs)):
             _sync(folder)
         remove_tree(folders.scratch)
