@@ -1,0 +1,1 @@
+"""Simulations of what the statistics promise: coverage, false alarms, power. See `scripts/simulate`."""

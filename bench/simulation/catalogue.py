@@ -1,0 +1,165 @@
+"""Every study with its settings, short and long, and the bounds that it has to keep.
+
+Rule: a bound is broken only where the count can't be luck: three standard errors of the simulation are
+allowed.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from bench.simulation import studies
+from bench.simulation.populations import KINDS, LAYOUTS, PAIRS
+from bench.simulation.studies import Figures
+
+Setting = tuple[Any, ...]  # what a study takes, but for the number of runs
+SINGLES: Final = {f"{tasks} tasks": (1,) * tasks for tasks in (8, 10, 20, 50)}
+GROUPED: Final = {"8 groups of 5": (5,) * 8, "12 groups of 4": (4,) * 12}
+TAKEN: Final = SINGLES | GROUPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What is simulated, and what has to hold."""
+
+    name: str
+    run: Callable[..., Figures]
+    quick: Sequence[Setting]
+    quick_runs: int
+    long: Sequence[Setting]
+    long_runs: int
+    bounds: Mapping[str, tuple[float, float]]
+    """Between which each figure has to lie."""
+    options: Mapping[str, object]
+
+    def broken(self, setting: Setting, found: Figures, runs: int) -> list[str]:
+        """Bounds that can't have been missed by luck, in sentences."""
+        told = []
+        for name, (low, high) in self.bounds.items():
+            value = found[name]
+            if value < low - _slack(low, runs) or value > high + _slack(high, runs):
+                told.append(f"{self.name} {setting}: {name} is {value:.4f}, not within {low} to {high}")
+        return told
+
+
+def _slack(bound: float, runs: int) -> float:
+    return 3 * math.sqrt(max(0.0, bound * (1 - bound)) / runs) if 0 < bound < 1 else 0.0
+
+
+RATES: Final = (0.02, 0.1, 0.5, 0.9, 0.95, 0.98)
+CATALOGUE: Final = (
+    Study(
+        name="mean",
+        run=studies.cover_mean,
+        quick=[
+            *product((10, 50), (1, 5), ("u-shaped", "always or never"), (0.02, 0.9, 0.95)),
+            *product((20,), (3,), KINDS, (0.5, 0.98)),
+        ],
+        quick_runs=800,
+        long=list(product((10, 20, 50, 100), (1, 3, 5), KINDS, RATES)),
+        long_runs=1_000,
+        bounds={"coverage": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="pass@k",
+        run=studies.cover_repeated,
+        quick=list(product((10, 30), (5,), (3,), ("mild", "u-shaped"), (0.3, 0.8))),
+        quick_runs=300,
+        long=list(product((10, 30, 100), (5,), (2, 3, 5), ("mild", "u-shaped"), (0.1, 0.3, 0.5, 0.8, 0.95))),
+        long_runs=300,
+        bounds={"any": (0.93, 1.0), "all": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="no difference",
+        run=studies.judge_pairs,
+        quick=list(product((6, 8, 10, 20), (1, 3), PAIRS)),
+        quick_runs=250,
+        long=list(product((6, 8, 10, 20, 50), (1, 3, 5), PAIRS)),
+        long_runs=2_000,
+        bounds={"shown": (0.0, 0.055), "coverage": (0.93, 1.0)},
+        options={"is_better": False},
+    ),
+    Study(
+        name="a difference",
+        run=studies.judge_pairs,
+        quick=list(product((10, 20), (3,), ("alike 0.5", "u-shaped", "unrelated"))),
+        quick_runs=250,
+        long=list(product((6, 8, 10, 20, 50), (1, 3, 5), PAIRS)),
+        long_runs=300,
+        bounds={"coverage": (0.93, 1.0)},
+        options={"is_better": True},
+    ),
+    Study(
+        name="groups, mean",
+        run=studies.cover_groups,
+        quick=list(
+            product(("one of 20, nine singles", "four of 10, twenty singles"), (0.3,), (0.5, 0.9), (1,))
+        ),
+        quick_runs=250,
+        long=list(product(LAYOUTS, (0.0, 0.1, 0.3, 0.7), (0.5, 0.9), (1,))),
+        long_runs=300,
+        bounds={"coverage": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="groups, difference",
+        run=studies.judge_groups,
+        quick=[
+            *product(("10 groups of 5", "one of 20, nine singles"), (0.0, 0.3, 1.0), (3,)),
+            ("geometric, 1 to 32", 1.0, 1),
+        ],
+        quick_runs=250,
+        long=list(product(LAYOUTS, (0.0, 0.3, 1.0), (1, 3))),
+        long_runs=300,
+        bounds={"coverage": (0.92, 1.0)},
+        options={},
+    ),
+    Study(
+        name="power",
+        run=studies.reach_power,
+        quick=[(SINGLES["10 tasks"], 5), (SINGLES["20 tasks"], 3), (GROUPED["8 groups of 5"], 1)],
+        quick_runs=300,
+        long=list(product(TAKEN.values(), (1, 3, 5))),
+        long_runs=500,
+        bounds={"shown": (0.75, 0.86)},
+        options={},
+    ),
+    Study(
+        name="retries",
+        run=studies.alarm_retries,
+        quick=[(50, 3, 0.0), (50, 3, 0.3)],
+        quick_runs=200,
+        long=list(product((20, 50, 200), (3,), (0.0, 0.1, 0.3))),
+        long_runs=200,
+        bounds={"rate": (0.0, 0.055), "odds": (0.0, 0.055)},
+        options={},
+    ),
+    Study(
+        name="no outage",
+        run=studies.alarm_outage,
+        quick=list(product(("by_task", "balanced"), (3,), (0.02, 0.1), (0.0,))),
+        quick_runs=100,
+        long=list(product(("by_task", "balanced"), (1, 3, 5), (0.0, 0.02, 0.05, 0.1), (0.0,))),
+        long_runs=100,
+        bounds={"told": (0.0, 0.01)},
+        options={},
+    ),
+    Study(
+        name="an outage",
+        run=studies.alarm_outage,
+        quick=list(product(("by_task", "balanced"), (3,), (0.02,), (0.2, 0.6, 0.9))),
+        quick_runs=40,
+        long=list(product(("by_task", "balanced"), (1, 3, 5), (0.0, 0.05), (0.15, 0.3, 0.6, 0.9))),
+        long_runs=40,
+        bounds={"told": (0.9, 1.0)},
+        options={},
+    ),
+)
+
+
+def find(name: str) -> Study:
+    return next(each for each in CATALOGUE if each.name == name)

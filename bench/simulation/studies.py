@@ -1,0 +1,262 @@
+"""What is simulated: each study draws many runs, asks the product's own functions, and counts.
+
+Rules: the functions are those that `lab show` and `lab compare` call, not copies of them; a study's draws
+are seeded by its name and setting, so that anybody gets the same figures.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped] # scipy has no types
+
+from bench.simulation.populations import (
+    LAYOUTS,
+    Numbers,
+    draw_group_effects,
+    draw_groups,
+    draw_pairs,
+    draw_rates,
+    improve,
+)
+from labrunner.analysis.answers import ask_here, ask_others
+from labrunner.analysis.expense import Expense
+from labrunner.analysis.figures import compute_all
+from labrunner.analysis.interval import TaskMean, mean_interval
+from labrunner.analysis.measure import Measure
+from labrunner.analysis.outage import find_outage
+from labrunner.analysis.pairing import PairedTask
+from labrunner.analysis.power import Layout, Pilot
+from labrunner.analysis.repeated import repeated_success
+from labrunner.analysis.report import make_arms
+from labrunner.analysis.retryshift import report_retries
+from labrunner.analysis.tally import Cell, Tally, VariantTally
+from labrunner.records.glance import AttemptGlance, AttemptTimes, GlanceIds, TimingGlance, TrialGlance
+
+RATE: Final = Measure(name="pass", is_rate=True, low=0.0, high=1.0)
+Figures = dict[str, float]
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def chance_of(*setting: object) -> np.random.Generator:
+    """A generator that every setting has to itself."""
+    seed = hashlib.sha256(repr(setting).encode()).digest()[:8]
+    return np.random.default_rng(int.from_bytes(seed))
+
+
+def cover_mean(tasks: int, trials: int, kind: str, rate: float, runs: int) -> Figures:
+    """How often the interval of a mean rate holds the truth."""
+    chance = chance_of("mean", tasks, trials, kind, rate)
+    passes = chance.binomial(trials, draw_rates(kind, rate, (runs, tasks), chance)) / trials
+    held = 0
+    for row in passes.tolist():
+        found = mean_interval([TaskMean(mean=mean, graded=trials) for mean in row], is_rate=True)
+        held += found is not None and found.low <= rate <= found.high
+    return {"coverage": held / runs}
+
+
+def cover_repeated(tasks: int, trials: int, k: int, kind: str, rate: float, runs: int) -> Figures:
+    """How often intervals of pass@k and pass^k hold the truth."""
+    chance = chance_of("repeated", tasks, trials, k, kind, rate)
+    sample = draw_rates(kind, rate, (1, 400_000), chance)
+    truths = float((1 - (1 - sample) ** k).mean()), float((sample**k).mean())
+    passes = chance.binomial(trials, draw_rates(kind, rate, (runs, tasks), chance))
+    held = [0, 0]
+    for row in passes.tolist():
+        cells = {str(n): Cell(graded=trials, passed=passed) for n, passed in enumerate(row)}
+        found = next(each for each in repeated_success(cells, {}) if each.k == k)
+        for number, (truth, figure) in enumerate(
+            zip(truths, (found.any_passes, found.all_pass), strict=True)
+        ):
+            held[number] += (
+                figure.low is not None and figure.high is not None and figure.low <= truth <= figure.high
+            )
+    return {"any": held[0] / runs, "all": held[1] / runs}
+
+
+def judge_pairs(tasks: int, trials: int, kind: str, runs: int, *, is_better: bool) -> Figures:
+    """Coverage of the difference, and how often one is shown: by us, by plain t, and on these tasks."""
+    chance = chance_of("pairs", tasks, trials, kind, is_better)
+    before, after = draw_pairs(kind, (runs, tasks), chance)
+    after = improve(after) if is_better else after
+    return _judge(before, after, trials, [None] * tasks, chance)
+
+
+def judge_groups(layout: str, effect: float, trials: int, runs: int) -> Figures:
+    """The same where groups favour variants differently."""
+    chance = chance_of("groups", layout, effect, trials)
+    sizes = LAYOUTS[layout]
+    before, after = draw_group_effects(effect, sizes, runs, chance)
+    return _judge(before, after, trials, _names(sizes), chance)
+
+
+def cover_groups(layout: str, likeness: float, rate: float, trials: int, runs: int) -> Figures:
+    """How often the interval of a mean rate over groups holds the truth."""
+    chance = chance_of("cover groups", layout, likeness, rate, trials)
+    sizes = LAYOUTS[layout]
+    groups = _names(sizes)
+    passes = chance.binomial(trials, draw_groups(likeness, rate, sizes, runs, chance)) / trials
+    held = 0
+    for row in passes.tolist():
+        means = [TaskMean(mean=m, graded=trials, group=g) for m, g in zip(row, groups, strict=True)]
+        found = mean_interval(means, is_rate=True)
+        held += found is not None and found.low <= rate <= found.high
+    return {"coverage": held / runs}
+
+
+def reach_power(layout: tuple[int, ...], trials: int, runs: int) -> Figures:
+    """How often the difference that `lab plan` promises four times out of five is shown."""
+    tasks, rate = sum(layout), 0.35
+    pilot = Pilot(
+        baseline="a",
+        other="b",
+        measure="pass",
+        tasks=1_000,
+        units=1_000,
+        within=2 * 0.24,
+        between=0.0,
+        between_groups=0.0,
+        correlation=None,
+        is_rate=True,
+        reach=1.0,
+    )
+    promised = pilot.detectable(Layout(sizes=layout), tasks, trials)
+    if promised is None or rate + promised > 1:
+        return {"promised": math.nan, "shown": math.nan}
+    chance = chance_of("power", layout, trials)
+    before, after = np.full((runs, tasks), rate), np.full((runs, tasks), rate + promised)
+    groups = _names(layout) if max(layout) > 1 else [None] * tasks
+    return {"promised": promised, "shown": _judge(before, after, trials, groups, chance)["shown"]}
+
+
+def alarm_retries(tasks: int, trials: int, clustering: float, runs: int) -> Figures:
+    """False alarms where errors strike at random, or pile up on some tasks, and change nothing."""
+    chance = chance_of("retries", tasks, trials, clustering)
+    alarms = {"rate": 0, "odds": 0}
+    for _ in range(runs):
+        rates, passing = _retry_rates(tasks, clustering, chance), chance.beta(0.7, 0.7, tasks)
+        tally = Tally({str(n): None for n in range(tasks)})
+        for name in ("a", "b"):
+            tally.variants[name] = _retried(rates, passing, trials, chance)
+        planned = {"a": tasks * trials, "b": tasks * trials}
+        figures = compute_all(tally, planned, with_intervals=False)
+        found = report_retries(list(zip(make_arms(tally, planned), figures, strict=True)))
+        told = " ".join(found.notes) if found else ""
+        alarms["rate"] += "retry rate differs" in told
+        alarms["odds"] += "end otherwise" in told
+    return {name: count / runs for name, count in alarms.items()}
+
+
+def alarm_outage(order: str, trials: int, giving_up: float, hit: float, runs: int) -> Figures:
+    """How often an outage is told: where there is none (`hit` is 0), and where it hit this share of a run."""
+    chance, tasks = chance_of("outage", order, trials, giving_up, hit), 60
+    told = sum(
+        find_outage(_clocked(order, tasks, trials, giving_up, hit, chance).variants) is not None
+        for _ in range(runs)
+    )
+    return {"told": told / runs}
+
+
+def _judge(
+    before: Numbers, after: Numbers, trials: int, groups: Sequence[str | None], chance: np.random.Generator
+) -> Figures:
+    runs, truth = len(before), float((after - before).mean())
+    a, b = chance.binomial(trials, before), chance.binomial(trials, after)
+    held, shown, here, by_t = 0, 0, 0, 0
+    for left, right in zip(a.tolist(), b.tolist(), strict=True):
+        cells = [
+            (Cell(graded=trials, passed=x, total=x), Cell(graded=trials, passed=y, total=y))
+            for x, y in zip(left, right, strict=True)
+        ]
+        scored = [
+            (PairedTask(task_id=str(n), group=group, baseline=x, other=y), (y.passed - x.passed) / trials)
+            for n, ((x, y), group) in enumerate(zip(cells, groups, strict=True))
+        ]
+        found, fixed = ask_others(scored, RATE), ask_here(cells, RATE)
+        held += found is not None and found.interval.low <= truth <= found.interval.high
+        shown += found is not None and found.p < 0.05
+        here += fixed is not None and fixed.p < 0.05
+        by_t += _plain_t([each for _, each in scored]) < 0.05
+    return {"coverage": held / runs, "shown": shown / runs, "here": here / runs, "t": by_t / runs}
+
+
+def _plain_t(values: Sequence[float]) -> float:
+    """The textbook's p; where all are equal, as certain as one can be."""
+    n, mean = len(values), sum(values) / len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    if squares < 1e-12:
+        return 1.0 if abs(mean) < 1e-12 else 2.0 ** (1 - n)
+    return float(2 * stats.t.sf(abs(mean) / math.sqrt(squares / (n * (n - 1))), n - 1))
+
+
+def _names(sizes: Sequence[int]) -> list[str | None]:
+    return [f"g{number}" for number, size in enumerate(sizes) for _ in range(size)]
+
+
+def _retry_rates(tasks: int, clustering: float, chance: np.random.Generator) -> Numbers:
+    """A tenth of the trials errs: at random, or the more on some tasks the more clustered."""
+    if not clustering:
+        return np.full(tasks, 0.1)
+    return chance.beta(0.1 * (1 / clustering - 1), 0.9 * (1 / clustering - 1), tasks)
+
+
+def _retried(rates: Numbers, passing: Numbers, trials: int, chance: np.random.Generator) -> VariantTally:
+    retried = chance.binomial(trials, rates)
+    first, again = chance.binomial(trials - retried, passing), chance.binomial(retried, passing)
+    tally = VariantTally(
+        metrics={"pass"}, retried=int(retried.sum()), attempts=int(trials * len(rates) + retried.sum())
+    )
+    for n, (count, one, two) in enumerate(zip(retried.tolist(), first.tolist(), again.tolist(), strict=True)):
+        tally.cells[str(n)] = Cell(
+            graded=trials,
+            passed=one + two,
+            total=one + two,
+            retried_graded=count,
+            retried_passed=two,
+            retried_total=two,
+        )
+    return tally
+
+
+def _clocked(
+    order: str, tasks: int, trials: int, giving_up: float, hit: float, chance: np.random.Generator
+) -> Expense:
+    """A run of one variant, one trial after another: times are lognormal, some tasks are given up at once."""
+    lost = chance.random(tasks) < giving_up
+    slots = [(task, repl) for task in range(tasks) for repl in range(trials)]
+    slots = sorted(slots, key=lambda slot: (slot[1], slot[0])) if order == "balanced" else slots
+    begin = int(chance.integers(0, max(1, round(len(slots) * (1 - hit)) + 1)))
+    struck = range(begin, begin + round(len(slots) * hit))
+    expense, clock = Expense(), 0.0
+    solved = chance.beta(0.7, 0.7, tasks)
+    for number, (task, repl) in enumerate(slots):
+        is_short = number in struck or lost[task]
+        seconds = float(chance.uniform(0.2, 0.8)) if is_short else float(np.exp(chance.normal(3.5, 0.8)))
+        passed = not is_short and bool(chance.random() < solved[task])
+        clock += seconds
+        expense.add(_trial(task, repl, passed=passed), _times(clock, seconds))
+        clock += 1.0
+    return expense
+
+
+def _trial(task: int, repl: int, *, passed: bool) -> TrialGlance:
+    return TrialGlance(
+        schedule_idx=0,
+        ids=GlanceIds(trial_id=f"{task}.{repl}", variant_id="a", task_id=f"t{task}", repl_idx=repl),
+        outcome="graded",
+        verdict="pass" if passed else "fail",
+        primary_metric_name="pass",
+        primary_metric_value=float(passed),
+        cause=None,
+        ended_by=None,
+        flags=(),
+        attempts=(AttemptGlance(attempt=1),),
+    )
+
+
+def _times(clock: float, seconds: float) -> TimingGlance:
+    at = (_START + timedelta(seconds=clock)).isoformat(timespec="milliseconds")
+    return TimingGlance(schedule_idx=0, attempts=(AttemptTimes(ended_at=at, phases_s={"agent": seconds}),))
