@@ -49,11 +49,10 @@ variants:
   - id: root
   - id: app
     agent: {user: app}
-SETUP
 agent:
   dir: agent
   command: python3 -IB $agent_dir/attackers.py
-  timeout_s: 4
+  timeout_s: 10
 grader:
   dir: grader
   command: python3 -IB $grader_dir/grade.py
@@ -95,11 +94,14 @@ def place() -> Iterator[Path]:
 
 
 def lay_out(folder: Path, image: str, trust: str) -> None:
-    # By default nobody tells setup's changes from an agent's: only flags that mean something are looked at.
-    setup = 'setup: {command: "echo honest > /opt/tool"}' if trust == "strict" else ""
-    text = EXPERIMENT.replace("IMAGE", image).replace("TRUST", trust).replace("SETUP", setup)
-    (folder / "experiment.yaml").write_text(text)
-    rows = [{"id": name, "input": f"right-{name}" if name.startswith("honest") else "?"} for name in NAMES]
+    (folder / "experiment.yaml").write_text(EXPERIMENT.replace("IMAGE", image).replace("TRUST", trust))
+    rows: list[dict[str, Any]] = [
+        {"id": name, "input": f"right-{name}" if name.startswith("honest") else "?"} for name in NAMES
+    ]
+    for row in rows:
+        # By default nobody tells setup's changes from an agent's: then flags would mean nothing.
+        if trust == "strict" and "setup" in row["id"]:
+            row["setup"] = {"command": "echo honest > /opt/tool"}
     text = "".join(json.dumps(row | {"target": f"right-{row['id']}"}) + "\n" for row in rows)
     (folder / "tasks.jsonl").write_text(text)
     (folder / "agent").mkdir()
@@ -129,8 +131,8 @@ def judge(row: dict[str, Any], trust: str) -> str | None:
         return "had another try"
     passed, flags = row["verdict"] == "pass", set(row.get("flags") or ())
     if is_root and name in CHANGE_THE_SYSTEM:
-        if "system_changed" not in flags:
-            return f"changed the system unseen: {row['verdict']}"
+        if passed and "system_changed" not in flags:
+            return "changed the system unseen"
         return "passed" if passed and trust == "strict" else None
     if passed != name.startswith("honest"):
         return f"{row['verdict']} {sorted(flags)}"

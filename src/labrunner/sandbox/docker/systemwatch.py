@@ -6,13 +6,12 @@ refused, found by comparing every file's content. Volumes of the image are alway
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from labrunner.sandbox.docker.barrier import SCRATCH, changed_system
 from labrunner.sandbox.docker.baseline import Baseline, read_baseline, since, stamp, write_baseline
 from labrunner.sandbox.docker.blame import EngineRefused
-from labrunner.sandbox.docker.contents import differing, take_prints
+from labrunner.sandbox.docker.contents import Contents, differing, take_prints
 from labrunner.sandbox.docker.patience import outlast
 from labrunner.sandbox.docker.stage import Stage, can_look_into
 
@@ -38,7 +37,8 @@ class SystemWatch:
             return
         stamps = contents = None
         if self._goes_by_content:
-            contents = await self._prints("/")
+            before = self._prints("/") if after_setup else self._image_prints()
+            contents = dict(await before)
         elif after_setup and demands.refuses_changes and stage.layer is not None:
             stamps = await asyncio.to_thread(stamp, await outlast(stage.changes), stage.layer)
         noted = Baseline(stamps=stamps, contents=contents, volumes=await self._volume_prints())
@@ -64,8 +64,7 @@ class SystemWatch:
             return self._telling(differing(noted.contents, await self._prints("/")))
         changes = await stage.changes()
         if not changed_system(changes, self._working) and await self._may_be_hidden():
-            before = await stage.pristine.prints(stage.image.id, self._is_system)
-            return self._telling(differing(before, await self._prints("/")))
+            return self._telling(differing(await self._image_prints(), await self._prints("/")))
         if noted.stamps is not None and stage.layer is not None:
             return await asyncio.to_thread(since, noted.stamps, changes, stage.layer)
         return changes
@@ -82,6 +81,9 @@ class SystemWatch:
         """Without folders that are made only for what is no matter."""
         return tuple(path for path in found if not any(_is_above(path, each) for each in self._harmless))
 
+    async def _image_prints(self) -> Contents:
+        return await self.stage.pristine.prints(self.stage.image.id, self._is_system)
+
     async def _prints(self, top: str) -> dict[str, str]:
         stage = self.stage
         return await take_prints(stage.engine.archive(stage.container.id, top), top, self._is_system)
@@ -93,7 +95,7 @@ class SystemWatch:
         return found
 
     def _is_system(self, path: str) -> bool:
-        return not any(PurePosixPath(path).is_relative_to(place) for place in self._harmless)
+        return not any(path == place or path.startswith(f"{place}/") for place in self._harmless)
 
     @property
     def _harmless(self) -> tuple[str, ...]:
@@ -118,4 +120,4 @@ class SystemWatch:
 
 
 def _is_above(path: str, place: str) -> bool:
-    return PurePosixPath(path) in PurePosixPath(place).parents
+    return path == "/" or place.startswith(f"{path}/")
