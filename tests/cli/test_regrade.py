@@ -183,3 +183,15 @@ def test_a_choice_that_fits_nothing_is_bad_input(tmp_path: Path, words: tuple[st
     answer = lab("regrade", "x", *words, cwd=tmp_path)
     assert answer.code == 2
     assert words[0] in answer.err
+
+
+def test_a_regrading_without_a_single_verdict_is_no_success(tmp_path: Path) -> None:
+    write_experiment(tmp_path, tasks=2)
+    lab("run", "--run-id", "x", "--keep-workspace", "always", cwd=tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "grade.py").write_text("raise SystemExit(3)")
+
+    done = lab("regrade", "x", "--grader", "broken", "--run-id", "y", cwd=tmp_path)
+
+    assert done.code == 1, done
+    assert lab("show", "y", "--json", cwd=tmp_path).json()["state"] == "error"

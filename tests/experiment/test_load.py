@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,20 @@ def test_graders_of_the_tasks_suffice_when_each_has_one(bench: Bench) -> None:
 def test_a_folder_means_its_experiment_file(bench: Bench) -> None:
     bench.write(experiment_yaml=SMALL)
     assert load(bench.root) == load(Path("experiment.yaml"))
+
+
+def test_exit_codes_can_be_written_in_json(tmp_path: Path) -> None:
+    agent = {"command": ["true"], "error_exit_codes": {"76": "sandbox"}}
+    (tmp_path / "experiment.yaml").write_text(
+        json.dumps(
+            {
+                "schema": 1,
+                "name": "x",
+                "tasks": [{"id": "t", "input": "x"}],
+                "agent": agent,
+                "grader": {"command": ["true"]},
+            }
+        )
+    )
+    experiment = load(tmp_path)
+    assert experiment.variants[0].agent.error_exit_codes[76] == "sandbox"

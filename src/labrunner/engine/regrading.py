@@ -125,10 +125,11 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
     new = replace(
         bring_grader(old, str(regrading.grader_dir) if regrading.grader_dir is not None else None),
         replications=old.replications * regrading.times,
-        policy=replace(
-            old.policy, fail_on_error=False, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)
-        ),
+        policy=replace(old.policy, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)),
     )
+    # Missing verdicts are data; that there is none at all is not a success.
+    planned = len(Schedule.of(new))
+    new = replace(new, policy=replace(new.policy, fail_on_error=float(planned - 1)))
     return replace(new, digest=digest_experiment(new))
 
 

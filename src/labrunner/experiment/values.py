@@ -99,7 +99,9 @@ def parse_exit_codes(value: object) -> dict[int, str | None]:
         raise BadValue(
             f"must be a map from exit status to cause, such as {{75: provider}}, found {found(value)}"
         )
-    for code, cause in value.items():
+    # JSON knows no keys but texts.
+    codes = {int(code) if isinstance(code, str) and code.isdecimal() else code: value[code] for code in value}
+    for code, cause in codes.items():
         if isinstance(code, bool) or not isinstance(code, int) or not 1 <= code <= 255:
             raise BadValue(
                 f"'{code}' can't be an exit status that blames somebody: a whole number from 1 to 255"
@@ -107,7 +109,7 @@ def parse_exit_codes(value: object) -> dict[int, str | None]:
         if cause is not None and cause not in _BLAMABLE:
             names = ", ".join(_BLAMABLE)
             raise BadValue(f"the cause of exit status {code} must be one of {names}, found {found(cause)}")
-    return dict(value)
+    return codes
 
 
 def parse_fail_on_error(value: object) -> bool | float:
