@@ -143,7 +143,7 @@ def test_a_set_does_not_spend_a_budget_again_and_again(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs").glob("*/run.json"))) == 1
 
 
-def test_a_retry_has_a_budget_of_its_own_and_takes_results_over_for_nothing(tmp_path: Path) -> None:
+def test_a_budget_is_its_lineages_and_what_was_good_is_taken_over_all_the_same(tmp_path: Path) -> None:
     extra = "budget: {tokens: 84}\nmax_concurrency: 1\n"
     write_experiment(tmp_path, tasks=6, agent=AGENT_SHOUTS + REPORTS, extra=extra)
     assert lab("run", "--run-id", "first", cwd=tmp_path).code == 1
@@ -152,4 +152,6 @@ def test_a_retry_has_a_budget_of_its_own_and_takes_results_over_for_nothing(tmp_
     for ended in (second, again):
         assert ended.code == 1
         assert "84 spent in 2 attempts;" in " ".join(ended.out.split())
-    assert len(spent(tmp_path / ".lab/runs/second")) == 4
+        assert len(spent(tmp_path / ".lab/runs/second")) == 2
+    assert lab("continue", "second", "--set", "budget.tokens=1000", cwd=tmp_path).code == 0
+    assert len(spent(tmp_path / ".lab/runs/second")) == 6

@@ -119,7 +119,7 @@ class Session:
                 beside = [group.create_task(self._report()), group.create_task(_watched(watch, live))]
                 carrying = group.create_task(self._carry_over())
                 await self._coordinator.run()
-                if self.stop.stopped.is_set():
+                if self.stop.is_interrupted:  # who gave up by itself still takes over what costs nothing
                     carrying.cancel()
                 await asyncio.wait([carrying])
                 for task in beside:
