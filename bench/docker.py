@@ -2,8 +2,8 @@
 
 Ours: a whole run, from preflight to summary, removal of the last container included. Bare: a pool of as many
 threads, each starting `docker run --rm` for one shell command that does the agent's and the grader's work.
-Strict: ours again, with the container started a second time for the grader. Out of the bare side: mounts,
-the barrier, time limits, logs, syncing, everything about rows.
+The agent is root, so its container is started a second time for the grader. Strict: ours again, with
+`trust: strict`. Out of the bare side: mounts, the barrier, time limits, logs, syncing, everything about rows.
 """
 
 import asyncio
