@@ -102,7 +102,7 @@ def test_without_its_buffer_a_run_goes_on_and_says_what_was_lost(
 ) -> None:
     paths = RunPaths(runs_dir / RUN_ID)
     harm(paths)
-    lost = "held 100 finished results that were not committed"
+    lost = "100 finished results that were not committed are lost"
 
     planned = lab("retry", RUN_ID, "--dry-run", "--log-dir", str(runs_dir), cwd=runs_dir)
     assert planned.code == 0, planned.err
@@ -143,4 +143,4 @@ def test_the_command_line_says_what_a_crash_left(tmp_path: Path) -> None:
 
     assert going_on.code == 0, going_on.err
     assert "cut off and kept in salvage/: 10 bytes of facts/trials.jsonl" in going_on.err
-    assert "held 2 finished results that were not committed: their slots are owed again" in going_on.err
+    assert "2 finished results that were not committed are lost" in going_on.err
