@@ -2,7 +2,8 @@
 
 Rules: no link is followed. Files are shared with the source where that is asked for and the file system can,
 or cloned where it can. Sockets and devices mean nothing elsewhere, and are left out. Done twice, it goes on
-where it was: a file that has its name is whole.
+where it was: a file that has its name is whole. Until then it lies beside the copy, where nothing that a
+sandbox named can be in its place.
 """
 
 import errno
@@ -16,8 +17,8 @@ from typing import Final
 
 from labrunner.trial.tree import FOLDER, Found, exists_in, find_data, walk
 
-COPYING: Final = ".copying"
-"""The name of a file that is not whole yet."""
+COPYING: Final = ".copying-"
+"""How the name of a file begins that is not whole yet."""
 _FICLONE: Final = 0x40049409
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK: Final = 1 << 20
@@ -27,7 +28,8 @@ _NOT_CLONED: Final = frozenset({errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, err
 def copy_tree(source: Path, target: Path, *, shares_files: bool = False, syncs: bool = False) -> None:
     """Make `target` hold what `source` holds; with `syncs`, durably."""
     target.mkdir(parents=True, exist_ok=True)
-    copy = _Copy(os.open(target, FOLDER), shares_files=shares_files, syncs=syncs)
+    unfinished = target.with_name(f"{COPYING}{target.name}")
+    copy = _Copy(os.open(target, FOLDER), unfinished, shares_files=shares_files, syncs=syncs)
     try:
         for found in walk(source):
             copy.take(found)
@@ -41,6 +43,8 @@ class _Copy:
     """One copy, in the folder that it has come to."""
 
     here: int
+    unfinished: Path
+    """Where a file lies until it is whole."""
     shares_files: bool
     syncs: bool
 
@@ -87,7 +91,7 @@ class _Copy:
         return True
 
     def _copy_file(self, found: Found) -> None:
-        source, target = found.open(), os.open(COPYING, _NEW, 0o600, dir_fd=self.here)
+        source, target = found.open(), os.open(self.unfinished, _NEW, 0o600)
         try:
             _copy_data(source, target, found.facts)
             os.fchmod(target, stat.S_IMODE(found.mode))
@@ -97,7 +101,7 @@ class _Copy:
         finally:
             os.close(source)
             os.close(target)
-        os.rename(COPYING, found.name, src_dir_fd=self.here, dst_dir_fd=self.here)
+        os.rename(self.unfinished, found.name, dst_dir_fd=self.here)
 
 
 def _copy_data(source: int, target: int, facts: os.stat_result) -> None:
