@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import resource
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -190,6 +191,41 @@ def test_a_file_with_a_name_outside_is_replaced_and_the_outer_one_left_alone(tmp
     assert find_leaks(inside) == []
     assert set(redactor.masked) == {"workspace/a"}
     assert redactor.dropped == {"workspace/b": "another name of a file that held secrets"}
+
+
+@pytest.mark.parametrize("make", [os.mkdir, Path.touch])
+def test_a_name_that_gets_too_long_when_it_is_masked_is_cut(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    short = make_masker({"A_LONG_NAME_FOR_A_KEY": "12345678"})
+    make(tmp_path / f"12345678{'x' * 247}")
+    redactor = Redactor(short)
+    redactor.redact(tmp_path, "workspace")
+    assert redactor.count == 1
+    assert not redactor.dropped
+    assert [name.startswith("[masked:A_LONG") for name in os.listdir(tmp_path)] == [True]
+
+
+def test_a_link_whose_target_gets_too_long_when_it_is_masked_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(f"12345678{'/x' * 2040}")
+    redactor = Redactor(make_masker({"A_LONG_NAME_FOR_A_KEY": "12345678"}))
+    redactor.redact(tmp_path, "workspace")
+    assert list(redactor.dropped) == ["workspace/link"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_copy_that_could_not_be_written_whole_does_not_stay(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/file").write_bytes(RAW + b"x" * 10_000)
+    os.link(tmp_path / "work/file", tmp_path / "outside")
+    redactor, (soft, hard) = Redactor(MASKER), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        redactor.redact(tmp_path / "work", "workspace")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(redactor.dropped) == ["workspace/file"]
+    assert os.listdir(tmp_path / "work") == []
 
 
 def test_holes_are_neither_read_nor_filled(tmp_path: Path) -> None:

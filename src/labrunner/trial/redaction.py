@@ -24,6 +24,8 @@ CHUNK: Final = 1 << 20
 MOST_NAMED: Final = 20
 """Files that a record names; more are counted."""
 LONGEST_NAME: Final = 300
+LONGEST_PLACE: Final = 240
+"""Bytes of a masked name, which may be longer than what it covers: file systems take 255."""
 _WRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -87,7 +89,7 @@ class Redactor:
         if not count:
             return
         with suppress(FileNotFoundError):  # its content was reason enough to drop it
-            place = os.fsdecode(name.replace(b"/", b"-"))
+            place = os.fsdecode(name.replace(b"/", b"-")[:LONGEST_PLACE])
             if exists_in(place, found.folder):
                 place += f"-{secrets.token_hex(4)}"
             os.rename(found.name, place, src_dir_fd=found.folder, dst_dir_fd=found.folder)
@@ -140,7 +142,8 @@ class Redactor:
         """Remove a file that can't be kept. One that can't even be removed ends the collecting."""
         if stat.S_ISDIR(found.mode):
             raise OSError(f"{path}: {why}")
-        os.unlink(found.name, dir_fd=found.folder)
+        with suppress(FileNotFoundError):  # a link goes before its masked one is made
+            os.unlink(found.name, dir_fd=found.folder)
         self.note_dropped(path, why)
 
     def _say(self, text: str) -> str:
@@ -177,12 +180,22 @@ def _replace_by_copy(found: Found, source: int) -> None:
     target = os.open(place, _NEW, 0o600, dir_fd=found.folder)
     try:
         for at, chunk in _read(source, found.facts):
-            os.pwrite(target, chunk, at)
+            _write_all(target, chunk, at)
         os.ftruncate(target, found.facts.st_size)
         os.fchmod(target, stat.S_IMODE(found.mode))
+        os.rename(place, found.name, src_dir_fd=found.folder, dst_dir_fd=found.folder)
+    except OSError:
+        os.unlink(place, dir_fd=found.folder)  # it has the secrets, and the walk will not come by
+        raise
     finally:
         os.close(target)
-    os.rename(place, found.name, src_dir_fd=found.folder, dst_dir_fd=found.folder)
+
+
+def _write_all(fd: int, data: bytes, at: int) -> None:
+    """Write all of it: a disk that gets full takes a part first, and refuses the rest."""
+    while data:
+        written = os.pwrite(fd, data, at)
+        data, at = data[written:], at + written
 
 
 def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
