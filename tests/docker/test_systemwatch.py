@@ -1,8 +1,10 @@
 """What an agent changes in its container's system is found, whoever runs `lab`, and wherever it lies."""
 
+import asyncio
 import io
 import tarfile
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,14 @@ async def test_prints_tell_what_differs() -> None:
     now = await take_prints(pieces(packed(b="2", c="4", d="5")), "/usr", lambda _: True)
     assert differing(before, now) == ("/usr/a", "/usr/c", "/usr/d")
     assert await take_prints(pieces(packed(a="1")), "/usr", lambda path: path != "/usr/a") == {}
+
+
+async def test_more_archives_than_threads_are_printed_at_once() -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    data = packed(a="1" * 10_000)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        taken = [group.create_task(take_prints(pieces(data), "/usr", lambda _: True)) for _ in range(6)]
+    assert [list(task.result()) for task in taken] == [["/usr/a"]] * 6
 
 
 async def test_an_archive_that_is_cut_off_is_a_failure_of_the_sandbox() -> None:

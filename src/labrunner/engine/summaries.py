@@ -12,6 +12,8 @@ from labrunner import __version__
 from labrunner.analysis.summary import read_report
 from labrunner.records import canonical, seals
 from labrunner.records.summary import SummaryRecord
+from labrunner.store.durable import storing
+from labrunner.store.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.survey import Survey, survey
 
@@ -20,10 +22,9 @@ _decoder = msgspec.json.Decoder(SummaryRecord)
 
 def basis_of(seen: Survey) -> dict[str, object]:
     """What a summary of this moment is made from; whoever reads what waits counts it."""
-    try:
-        marks = seen.paths.invalidations.read_bytes()
-    except FileNotFoundError:
-        marks = b""
+    path = seen.paths.invalidations
+    with storing("reading", path):
+        marks = path.read_bytes() if path.exists() else b""
     return {
         "committed": seen.committed,
         "chain": seen.chain,
@@ -48,7 +49,10 @@ def is_summary_whole(paths: RunPaths, run_id: str) -> bool:
 
 
 def read_summary(paths: RunPaths) -> SummaryRecord | None:
-    """The summary that lies in a run's directory, when it says what would be computed now."""
+    """The summary that lies in a run's directory, when it says what would be computed now.
+
+    Raises DamagedRun when marks were lost: the summary of before them would hold again.
+    """
     try:
         summary = _decoder.decode(paths.summary.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -57,6 +61,7 @@ def read_summary(paths: RunPaths) -> SummaryRecord | None:
         return None
     if not _has_our_shape(summary):
         return None
+    read_invalidations(paths)
     with survey(paths) as seen:
         holds = summary.ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
     return summary if holds else None

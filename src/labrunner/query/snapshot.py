@@ -91,7 +91,7 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
         record = read_run(paths)
         refuse_altered(paths.tasks, record.digests.tasks)
         sources.tasks.append((seen.run_id, _plain_path(paths.tasks, place)))
-        sources.earlier.append(_earlier(paths, place))
+        sources.earlier.append(_earlier(paths, record, place))
         sources.invalidations += [(seen.run_id, mark) for mark in read_invalidations(paths)]
         for name in names:
             if name in _OF_SLOTS:
@@ -109,9 +109,10 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
         sources.files[name].append(Source(path=whole[name](), is_committed=True, run_id=record.run_id))
 
 
-def _earlier(paths: RunPaths, place: Path) -> Path:
+def _earlier(paths: RunPaths, record: RunRecord, place: Path) -> Path:
     """What a run says of those before it; an empty file where there were none."""
-    if paths.earlier.exists():
+    if record.digests.earlier is not None:
+        refuse_altered(paths.earlier, record.digests.earlier)
         return _plain_path(paths.earlier, place)
     none = place / "earlier.jsonl"
     none.touch()

@@ -48,14 +48,15 @@ def read_invalidations(paths: RunPaths) -> tuple[InvalidationRow, ...]:
 
 def examine_marks(paths: RunPaths) -> Marks:
     """Look at a run's marks, whatever state they are in."""
-    run_id, data = read_run(paths).run_id, _read_lines(paths)
-    whole = data[: data.rfind(b"\n") + 1]
-    found = [(text, _decode(text)) for text in whole.splitlines(keepends=True)]
-    rows = tuple(row for _, row in found if row is not None)
-    try:
+    run_id = read_run(paths).run_id
+    try:  # the count first: marks that come in between are more than it says, never fewer
         anchor, problem = _read_anchor(paths, run_id), None
     except DamagedRun as error:
         anchor, problem = None, str(error).removeprefix(f"{paths.root}/")
+    data = _read_lines(paths)
+    whole = data[: data.rfind(b"\n") + 1]
+    found = [(text, _decode(text)) for text in whole.splitlines(keepends=True)]
+    rows = tuple(row for _, row in found if row is not None)
     return Marks(
         rows=rows,
         whole_bytes=len(whole),
