@@ -154,6 +154,17 @@ def test_a_regrading_is_part_of_the_lineage_and_can_be_retried(tmp_path: Path) -
     }
 
 
+def test_only_work_that_a_regrading_judges_is_told_as_judged_anew(tmp_path: Path) -> None:
+    costly(tmp_path, bad="t2")
+
+    assert lab("regrade", "r1", "--run-id", "r2", cwd=tmp_path).code == 0
+    assert earlier(tmp_path, "r2") == {
+        "t0": [("r1", 1, "graded_again", "fail")],
+        "t1": [("r1", 1, "graded_again", "pass")],
+        "t2": [("r1", 1, "failed", "provider")],
+    }
+
+
 def test_a_retry_that_grades_again_can_be_killed_and_continued(tmp_path: Path) -> None:
     costly(tmp_path, grader=BROKEN)
     starts(tmp_path)

@@ -179,13 +179,15 @@ def _tell_earlier(source: RunPaths, experiment: Experiment, regrading: Regrading
 
 
 def plan_regrading(experiment: Experiment, chain: Sequence[RunPaths], source: RunPaths) -> ReusePlan:
-    """What a regrading takes of a lineage: no result, only one run's work."""
+    """What a regrading takes of a lineage: no result, only one run's work that can be judged."""
     plan, finder = plan_reuse(experiment, open_sources(chain)), SlotFinder(experiment)
     number = next(n for n, run in enumerate(chain) if run.root.samefile(source.root))
     plan.again = {
         idx: work
         for row in iter_trials(source)
-        if (idx := finder.find(row)) is not None and (work := find_work(source, number, row)) is not None
+        if not was_spoilt(row)
+        and (idx := finder.find(row)) is not None
+        and (work := find_work(source, number, row)) is not None
     }
     for idx in range(len(plan.taken)):
         plan.taken[idx] = 0
