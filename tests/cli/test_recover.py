@@ -158,3 +158,20 @@ def test_a_run_that_died_before_its_first_status_is_shown_and_continued(tmp_path
 def test_what_to_type_after_a_recovery_can_be_typed(crashed: Path) -> None:
     told = lab("log", "recover", "x", "--output", "a place", cwd=crashed).out
     assert told.endswith("  lab eval-retry 'a place'\n")
+
+
+def test_results_whose_times_are_lost_are_recovered_shown_exported_and_retried(tmp_path: Path) -> None:
+    write_experiment(tmp_path, extra="budget: {tokens: 1000000}\n")
+    assert lab("run", "--run-id", "x", cwd=tmp_path).code == 0
+    RunPaths(tmp_path / ".lab/runs/x").timings.unlink()
+
+    assert lab("log", "recover", "x", cwd=tmp_path).code == 0
+    shown = lab("show", "x-recovered", "t0", cwd=tmp_path)
+    exported = lab("export", "x-recovered", "--to", "inspect", cwd=tmp_path)
+    retried = lab("retry", "x-recovered", "--run-id", "z", cwd=tmp_path)
+
+    assert shown.code == 0, shown.err
+    assert exported.code == 0, exported.err
+    assert retried.code == 0, retried.err
+    assert "3 trials taken over, 0 to run" in retried.err
+    assert lab("verify", "z", cwd=tmp_path).code == 0

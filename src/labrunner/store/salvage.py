@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import DamagedRun
+from labrunner.records.completion import AttemptTiming
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows, TimingRow, TrialRow, is_sealed_timing
 from labrunner.store.buffer import Completion
 from labrunner.store.journal import iter_sealed
@@ -24,6 +25,8 @@ from labrunner.store.slot import decode_payload
 from labrunner.store.witness import find_floor
 from labrunner.store.written import open_file
 
+LOST: Final = "unknown"
+"""Stands for what was lost with a timing row."""
 _slots: Final = msgspec.json.Decoder(SlotRows)
 _predictions: Final = msgspec.json.Decoder(PredictionRow)
 _scores: Final = msgspec.json.Decoder(ScoreRow)
@@ -73,7 +76,7 @@ class _Timings:
             schema_version="trial_timing_v1",
             schedule_idx=trial.schedule_idx,
             ids=trial.ids,
-            attempts=(),
+            attempts=tuple(_without_times(fact.attempt) for fact in trial.attempts),
         )
 
     @staticmethod
@@ -84,6 +87,11 @@ class _Timings:
                     yield _timings.decode(text)
             except (ValueError, RecursionError):
                 continue
+
+
+def _without_times(attempt: int) -> AttemptTiming:
+    """An attempt of which nothing is known but that it was: readers count on one for each."""
+    return AttemptTiming(attempt=attempt, started_at="", ended_at="", host=LOST, sandbox=LOST)
 
 
 def _open_timings(paths: RunPaths, stack: ExitStack) -> Iterable[bytes]:
