@@ -4,7 +4,7 @@ import pytest
 
 from labrunner.store.attempts import AttemptState
 from labrunner.store.logends import LogEnd, read_end
-from labrunner.store.underway import Evidence, LivePhase, gather, judge_phase
+from labrunner.store.underway import Evidence, LivePhase, gather, judge_phase, say_time
 
 AGENT = frozenset({"setup", "agent"})
 
@@ -41,6 +41,12 @@ def test_a_forged_note_says_nothing(tmp_path: Path, note: bytes) -> None:
     (tmp_path / "ctl").mkdir()
     (tmp_path / "ctl" / "phase-x").write_bytes(note)
     assert gather(tmp_path, (b"no event", b'{"event": 3}')).wrapper is None
+
+
+@pytest.mark.parametrize("forged", [1e12, -1e12, 1e18, float("inf")])
+def test_a_forged_time_is_none(forged: float) -> None:
+    assert say_time(forged) is None
+    assert say_time(0.0) == "1970-01-01T00:00:00.000Z"
 
 
 def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

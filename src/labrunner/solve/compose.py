@@ -5,6 +5,7 @@ and field, never passed over; what has no meaning here (a command that only wait
 A file that says nothing of networks means a container that has one: so does it here.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -224,9 +225,12 @@ class _Service:
 
     def _number(self, where: str, given: object) -> float:
         try:
-            return float(str(given))
+            number = float(str(given))
         except ValueError:
-            raise self._refuse(where, f"expected a number, found {given!r}") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._refuse(where, f"expected a number, found {given!r}")
+        return number
 
     def _megabytes(self, where: str, given: object) -> int:
         found = _SIZE.fullmatch(str(given).strip())

@@ -134,8 +134,8 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
         trial_id=note.trial_id,
         attempt=note.attempt,
         phase=phase,
-        since=_stamp(since),
-        began_at=_stamp(began),
+        since=say_time(since),
+        began_at=say_time(began),
         failed=failed,
     )
 
@@ -222,5 +222,11 @@ def _changed(path: Path) -> float | None:
         return None
 
 
-def _stamp(at: float | str | None) -> str | None:
-    return stamp(datetime.fromtimestamp(at, UTC)) if isinstance(at, float) else at
+def say_time(at: float | str | None) -> str | None:
+    """A time as records write it; None for one that no calendar has: whoever owns a file sets its times."""
+    if not isinstance(at, float):
+        return at
+    try:
+        return stamp(datetime.fromtimestamp(at, UTC))
+    except (ValueError, OverflowError, OSError):
+        return None
