@@ -1,14 +1,14 @@
 import subprocess
 import sys
 
-NAMES = ("stdtrit", "ndtri", "chdtrc", "bdtr", "gammaln")
+NAMES = ("stdtrit", "ndtri", "chdtrc", "stdtr", "gammaln")
 WORTH = """
 import sys
 from labrunner.analysis import distributions
 from labrunner.analysis.special import load_special
 
 print(distributions.t_quantile(17, 0.975).hex(), distributions.normal_quantile(0.9).hex(), end=" ")
-print(distributions.chi_square_tail(3.7, 1).hex(), distributions.binomial_cdf(3, 11, 0.5).hex(), end=" ")
+print(distributions.chi_square_tail(3.7, 1).hex(), distributions.t_tail(11, 0.5).hex(), end=" ")
 print(*(chance.hex() for chance in distributions.hypergeometric_chances(20, 7, 9)))
 """
 

@@ -21,11 +21,6 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
     return float(load_special().chdtrc(freedom, statistic))
 
 
-def binomial_cdf(successes: int, trials: int, chance: float) -> float:
-    """Chance of at most so many successes."""
-    return float(load_special().bdtr(successes, trials, chance))
-
-
 def hypergeometric_chances(total: int, row: int, column: int) -> list[float]:
     """Chance of each count that a two-by-two table's corner can have, given its margins, the lowest first."""
     numpy, gammaln = import_module("numpy"), load_special().gammaln
