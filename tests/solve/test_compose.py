@@ -100,8 +100,8 @@ def test_limits_are_read_in_both_ways(tmp_path: Path) -> None:
     ("fields", "named"),
     [
         ("volumes: ['./a:/a']", r"services\.box\.volumes"),
-        ("pids_limit: .inf", r"services\.box\.pids_limit.*expected a number"),
-        ("cpus: .nan", r"services\.box\.cpus.*expected a number"),
+        ("pids_limit: inf", r"services\.box\.pids_limit.*expected a number"),
+        ("cpus: nan", r"services\.box\.cpus.*expected a number"),
         ("ports: ['80:80']", r"services\.box\.ports"),
         ("privileged: true", r"services\.box\.privileged"),
         ("networks: [mine]", r"services\.box\.networks"),
