@@ -1,6 +1,7 @@
 """A lineage is one story: retries and regradings tell of every attempt before them."""
 
 import json
+import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,22 @@ def test_a_regrading_is_part_of_the_lineage_and_can_be_retried(tmp_path: Path) -
         "t1": [("r1", 1, "graded_again", "pass")],
         "t2": [("r1", 1, "failed", "provider")],
     }
+
+
+def test_a_damaged_note_of_an_attempt_keeps_nobody_from_a_retry(tmp_path: Path) -> None:
+    costly(tmp_path, bad="t2")
+    (tmp_path / "bad").write_text("")
+    rows = (tmp_path / ".lab/runs/r1/facts/trials.jsonl").read_text().splitlines()
+    buffer = sqlite3.connect(tmp_path / ".lab/runs/r1/buffer.sqlite")
+    with buffer:
+        trial_id = json.loads(rows[2])["ids"]["trial_id"]
+        buffer.execute("INSERT INTO attempts VALUES ('x', 2, ?, 1, 'failed', ?, 0)", (trial_id, b"{"))
+    buffer.close()
+
+    done = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path)
+
+    assert done.code == 0, done.err
+    assert earlier(tmp_path, "r2") == {"t2": [("r1", 1, "failed", "provider")]}
 
 
 def test_only_work_that_a_regrading_judges_is_told_as_judged_anew(tmp_path: Path) -> None:

@@ -162,7 +162,10 @@ class _Reader:
             idx = self._slots_by_trial.get(note.trial_id)
             if note.state != "failed" or note.barrier is None or idx is None:
                 continue
-            done = _completions.decode(note.barrier)
+            try:
+                done = _completions.decode(note.barrier)
+            except (ValueError, RecursionError):
+                continue  # the same holds for one of its notes
             if isinstance(done.end, Failed):
                 fact = AttemptFact(
                     attempt=done.attempt,
