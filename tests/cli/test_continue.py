@@ -1,10 +1,13 @@
+import json
 import os
+import sqlite3
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from labrunner.store.buffer import read_live
+from labrunner.store.layout import RunPaths
 from tests.cli.calling import GRADER, LAB, environment, lab, write_experiment
 from tests.cli.test_run import AGENT_SHOUTS, KINDS, wait_for
 from tests.engine.running import committed_bytes
@@ -200,3 +203,20 @@ def test_an_agent_that_had_ended_is_not_run_twice_where_its_grader_may_repeat(
     trial = lab("show", "x", "0", "--json", cwd=tmp_path).json()
     assert trial["timing"]["attempts"][0].get("adopted", False) is (starts == 1)
     assert trial["trial"]["outcome"] == "graded"
+
+
+def test_a_damaged_note_of_a_failed_attempt_is_told_with_the_way_out(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", cwd=tmp_path, env={"LAB_DIE_AT": "create.done:1"})
+    paths = RunPaths(tmp_path / ".lab/runs/x")
+    trial_id = json.loads(paths.schedule.read_text().splitlines()[0])["trial_id"]
+    buffer = sqlite3.connect(paths.buffer)
+    with buffer:
+        buffer.execute("INSERT INTO attempts VALUES ('x', 0, ?, 1, 'failed', ?, 0)", (trial_id, b"{"))
+    buffer.close()
+
+    refused = lab("continue", "x", cwd=tmp_path)
+
+    assert "Traceback" not in refused.err
+    assert f"reading how attempt 1 of {trial_id} failed, from the buffer" in refused.err
+    assert lab("retry", "x", cwd=tmp_path).code == 0

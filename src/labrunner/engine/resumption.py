@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from labrunner.errors import DamagedRun
 from labrunner.records.completion import BarrierNote, Completion, PhaseFact
 from labrunner.sandbox.door import PhaseEnd, Survivor
 from labrunner.store.attempts import AttemptNote
@@ -119,11 +120,21 @@ def _as_end(fact: PhaseFact, seconds: float, usage: Mapping[str, float]) -> Phas
     )
 
 
+def _decode(note: AttemptNote, data: bytes) -> Completion:
+    try:
+        return _completions.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(
+            f"reading how attempt {note.attempt} of {note.trial_id} failed, from the buffer: {error}; "
+            "to take over what is good in a new run: lab retry"
+        ) from error
+
+
 def _histories(failed: Iterable[AttemptNote]) -> Mapping[int, tuple[Completion, ...]]:
     histories: dict[int, list[Completion]] = defaultdict(list)
     for note in failed:
         if note.barrier is not None:
-            histories[note.schedule_idx].append(_completions.decode(note.barrier))
+            histories[note.schedule_idx].append(_decode(note, note.barrier))
     return {
         idx: tuple(sorted(attempts, key=lambda attempt: attempt.attempt))
         for idx, attempts in histories.items()
