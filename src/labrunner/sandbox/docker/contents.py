@@ -12,6 +12,7 @@ import posixpath
 import queue
 import tarfile
 from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Final
 
@@ -29,7 +30,10 @@ async def take_prints(
 ) -> dict[str, str]:
     """Print everything in a tar archive of `top` that is wanted."""
     waiting: queue.Queue[bytes] = queue.Queue(maxsize=AHEAD)
-    printing = asyncio.ensure_future(asyncio.to_thread(_print_all, _Pieces(waiting), top, is_wanted))
+    # In a thread of its own: many that wait for pieces would leave no other to bring them.
+    own = ThreadPoolExecutor(1, thread_name_prefix="lab-prints")
+    printing = asyncio.get_running_loop().run_in_executor(own, _print_all, _Pieces(waiting), top, is_wanted)
+    own.shutdown(wait=False)
     try:
         async with aclosing(pieces) as arriving:
             async for piece in arriving:
