@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,25 @@ def test_a_retry_tells_of_every_attempt_before_it(tmp_path: Path) -> None:
         "t2": [("r1", 1, "failed", "provider")],
     }
     assert lab("verify", "r3", cwd=tmp_path).code == 0
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    "edited": lambda path: path.write_bytes(path.read_bytes().replace(b'"provider"', b'"sandbox"')),
+    "removed": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_lineage_that_was_damaged_is_neither_asked_nor_exported(tmp_path: Path, how: str) -> None:
+    costly(tmp_path, bad="t1")
+    assert lab("retry", "r1", "--run-id", "r2", cwd=tmp_path).code == 0
+    DAMAGE[how](tmp_path / ".lab/runs/r2/facts/earlier.jsonl")
+
+    for words in (("query", "r2", "select 1 from trials"), ("export", "r2", "--to", "csv")):
+        told = lab(*words, cwd=tmp_path)
+        assert (told.code, "earlier.jsonl" in told.err) == (3, True), (words, told)
+        assert "Traceback" not in told.err
 
 
 def test_after_a_grader_was_mended_a_retry_grades_again_and_runs_no_agent(tmp_path: Path) -> None:

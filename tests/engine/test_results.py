@@ -9,7 +9,7 @@ from labrunner.engine.comparing import compare_runs, label_runs
 from labrunner.engine.lookup import picture
 from labrunner.engine.results import check_requirements, read_results
 from labrunner.engine.summaries import read_summary, seal_summary
-from labrunner.errors import InputError
+from labrunner.errors import DamagedRun, InputError, StoreError
 from labrunner.experiment.schedule import Slot
 from labrunner.records import canonical
 from labrunner.records.cause import Cause
@@ -177,3 +177,16 @@ def test_a_summary_that_another_build_shaped_is_made_anew(tmp_path: Path) -> Non
     paths.summary.write_bytes(canonical.encode_line(foreign))
     assert read_summary(paths) is None
     assert read_report(picture(paths).summary).figures
+
+
+def test_marks_that_are_no_file_are_told_and_no_summary_of_before_them_is_shown(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    summary_written(paths)
+    mark(paths, make_trial_id("a", "t0", 0), 0, "x")
+    paths.invalidations.unlink()
+    with pytest.raises(DamagedRun, match="marks are lost"):
+        picture(paths)
+    paths.invalidations.mkdir()
+    for read in (picture, read_results):
+        with pytest.raises(StoreError, match="is a directory"):
+            read(paths)

@@ -14,6 +14,7 @@ import pytest
 from labrunner.analysis.tables import arrow_table, pandas_table
 from labrunner.errors import DamagedRun, InputError
 from labrunner.experiment.schedule import Slot
+from labrunner.interop.export import export_rows
 from labrunner.query import database
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
@@ -283,6 +284,9 @@ def test_rows_that_are_no_rows_are_damage_not_bad_sql(tmp_path: Path) -> None:
     paths.scores.write_bytes(b"x" * 20 + data[20:])
     with pytest.raises(DamagedRun, match="try: lab verify"):
         rows_of(paths, "select * from scores")
+    with pytest.raises(DamagedRun, match="try: lab verify"):
+        export_rows(paths, "csv", tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
+from labrunner.errors import DamagedRun
 from labrunner.query.database import BATCH, connect, load_marks, load_view
 from labrunner.query.snapshot import Source, Sources, take_snapshot
 from labrunner.query.views import VIEWS, quote
@@ -86,7 +87,21 @@ class SlicedAnswer:
 
 @contextmanager
 def ask_in_slices(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[SlicedAnswer]:
-    """Carry out a query of ours over these tables of a run, in the order of the schedule."""
+    """Carry out a query of ours over these tables of a run, in the order of the schedule.
+
+    Raises DamagedRun when rows can't be read: the query is ours, so it is they that are wrong.
+    """
+    import duckdb
+
+    try:
+        with _answer(paths, sql, tables) as answer:
+            yield answer
+    except (duckdb.DataError, duckdb.InvalidInputException, msgspec.DecodeError) as error:
+        raise DamagedRun(f"reading rows of {paths.root.name}: {error}; try: lab verify") from error
+
+
+@contextmanager
+def _answer(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[SlicedAnswer]:
     with tempfile.TemporaryDirectory(prefix="lab-query-") as name, ExitStack() as stack:
         folder = Path(name)
         for each in ("snapshot", "slice", "parts"):
