@@ -249,6 +249,12 @@ def test_a_symlink_in_place_of_a_file_is_found(paths: RunPaths) -> None:
     assert [problem.what for problem in verify(paths).problems] == ["not a plain file"]
 
 
+def test_a_summary_that_can_not_be_read_is_named(paths: RunPaths) -> None:
+    paths.summary.unlink(missing_ok=True)
+    paths.summary.mkdir()
+    assert any(problem.file == paths.name(paths.summary) for problem in verify(paths).problems)
+
+
 def test_logs_that_policy_drops_may_be_gone(tmp_path: Path, paths: RunPaths) -> None:
     (attempt_folder(paths, 2) / "logs/agent.stdout").unlink()
     record = read_run(paths)

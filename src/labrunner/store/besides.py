@@ -16,6 +16,7 @@ from labrunner.records.seals import seal_summary
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.buffered import find_bad_lines
 from labrunner.store.committed import Position
+from labrunner.store.durable import say
 from labrunner.store.findings import Findings
 from labrunner.store.invalidations import examine_marks
 from labrunner.store.layout import RunPaths
@@ -51,9 +52,12 @@ def check_summary(paths: RunPaths, run_id: str, findings: Findings, end: Positio
         if findings.is_ended:
             findings.notes.append(f"{paths.name(paths.summary)}: the file is gone; it is a view")
         return
-    data = paths.summary.read_bytes()
     try:
+        data = paths.summary.read_bytes()
         summary = _summaries.decode(data)
+    except OSError as error:
+        findings.report(paths.summary, f"can't be read: {say(error)}")
+        return
     except (ValueError, RecursionError) as error:
         findings.report(paths.summary, f"not a benchmark_summary_v1: {error}")
         return
