@@ -193,3 +193,17 @@ def test_show_for_programs_holds_the_run_and_its_summary_as_the_page_says(tmp_pa
     assert {"run", "state", "status", "summary", "unmet"} <= set(told)
     assert told["summary"] == json.loads((folder / "benchmark/summary.json").read_text())
     assert told["status"] == json.loads((folder / "status.json").read_text())
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_that_were_altered_are_not_exported(tmp_path: Path, kind: str) -> None:
+    write_experiment(tmp_path)
+    lab("run", "--run-id", "x", cwd=tmp_path)
+    trials = tmp_path / ".lab/runs/x/facts/trials.jsonl"
+    trials.write_bytes(trials.read_bytes().replace(b'"verdict":"fail"', b'"verdict":"pass"', 1))
+
+    refused = lab("export", "x", "--to", kind, cwd=tmp_path)
+
+    assert refused.code == 3
+    assert "facts/trials.jsonl" in refused.err
+    assert not list(tmp_path.glob(f"x.{kind}"))

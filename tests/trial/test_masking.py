@@ -27,6 +27,13 @@ def test_base64_is_found_at_every_alignment(before: str, after: str) -> None:
     assert encoded not in data
 
 
+def test_a_value_is_found_as_python_writes_it() -> None:
+    value = 'sk-Zq9/x+8"weird\\7$tok'
+    data, count = make_masker({"KEY": value}).mask(f"KeyError: {value!r}".encode())
+    assert count == 1
+    assert b"weird" not in data
+
+
 def test_short_values_are_left_alone() -> None:
     assert make_masker({"PIN": "1234567"}).mask(b"1234567") == (b"1234567", 0)
 

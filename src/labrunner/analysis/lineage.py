@@ -65,7 +65,7 @@ _TOLD: Final[Mapping[str, str]] = {
     "invalidated": "marked as not to be used",
     "replaced": "replaced by newer results",
     "changed": "of other tasks or variants",
-    "graded_again": "judged anew here",
+    "graded_again": "judged anew since",
 }
 """Standings of attempts, in words."""
 

@@ -112,13 +112,15 @@ def summarise_run(experiment: Experiment, run_id: str, paths: RunPaths) -> Summa
 
 
 def read_checked_results(paths: RunPaths) -> Results:
-    """Read a run whose results something is to be decided by: every row is held to its digest first.
+    """Read a run whose results something is to be decided by."""
+    check_rows(paths)
+    return read_results(paths)
 
-    A live run is read as it is: its files grow meanwhile.
-    """
+
+def check_rows(paths: RunPaths) -> None:
+    """Hold every row of a run to its digest. A live run is taken as it is: its files grow meanwhile."""
     if not is_owned(paths):
         refuse_damaged(paths)
-    return read_results(paths)
 
 
 def check_requirements(paths: RunPaths, requirements: Requirements) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from labrunner.engine.lookup import RunInFull
+from labrunner.engine.results import check_rows
 from labrunner.errors import InputError, StoreError
 from labrunner.interop import flat, html, inspect_log, junit, markdown
 from labrunner.query.target import replacing
@@ -45,7 +46,8 @@ ROWS: Final[Mapping[str, Callable[[RunPaths, Path], tuple[Path, ...]]]] = Mappin
 
 
 def export_rows(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, ...]:
-    """Write the rows of a run, without reading it whole."""
+    """Write the rows of a run, without computing anything from them."""
+    check_rows(paths)
     target = output or Path(f"{read_run(paths).run_id}{FORMATS[name].ending}")
     with _writing(target), replacing(target) as place:
         ROWS[name](paths, place)

@@ -117,7 +117,8 @@ def _forms(value: str) -> Iterator[bytes]:
 
 
 def _escaped(value: str) -> Iterator[str]:
-    """As JSON and URLs write it, where that differs."""
+    """As JSON, Python and URLs write it, where that differs."""
+    yield repr(value)[1:-1]
     for is_ascii in (True, False):
         spelt = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
         yield spelt
