@@ -32,7 +32,7 @@ from labrunner.records.seals import seal
 from labrunner.store.committer import make_line
 from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
-from labrunner.store.slot import SlotBytes
+from labrunner.store.slot import encode_slot
 from labrunner.trial.assignment import Assignment
 
 LAB: Final = str(Path(sys.executable).with_name("lab"))
@@ -83,7 +83,7 @@ def make_run(folder: Path, sizes: Sizes) -> RunPaths:
             for path in (paths.trials, paths.timings, paths.scores, paths.commits)
         )
         for slot in schedule:
-            rows = _encode(_rows(publisher, slot))
+            rows = encode_slot("bench", _rows(publisher, slot))
             line = make_line("bench", chain, ends, rows)
             chain, ends = line.chain, line.ends
             trials.write(rows.trial + b"\n")
@@ -107,20 +107,6 @@ def _rows(publisher: Publisher, slot: Slot) -> SlotRows:
         done.end, verdict="pass" if passes else "fail", primary_metric_value=float(passes)
     )
     return publisher.rows(assignment, (msgspec.structs.replace(done, end=end),))
-
-
-def _encode(rows: SlotRows) -> SlotBytes:
-    return SlotBytes(
-        schedule_idx=rows.schedule_idx,
-        trial_id=rows.trial_id,
-        attempt=rows.attempt,
-        slot_commit_id=rows.slot_commit_id,
-        predictions=(),
-        scores=tuple(map(canonical.encode, rows.scores)),
-        trial=canonical.encode(rows.trial),
-        timing=canonical.encode(rows.timing),
-        digest="",
-    )
 
 
 def _write_status(paths: RunPaths, planned: int, chain: str) -> None:

@@ -7,6 +7,8 @@ Against reading every run's record and status once.
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from bench.analysis import make_run
 from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
@@ -15,19 +17,24 @@ from labrunner.engine.lookup import picture
 from labrunner.engine.recorded import read_experiment
 from labrunner.engine.results import summarise_run
 from labrunner.records import canonical
+from labrunner.records.seals import seal
 from labrunner.store.layout import RunPaths
 from labrunner.store.listing import list_runs
+from labrunner.store.record import read_run, read_status
 
 
 def make_runs(folder: Path, count: int) -> Path:
     """Make a directory of many small runs: what a listing looks at, copied from one."""
     one, runs_dir = make_run(folder / "one", {"trials": 3}), folder / "runs"
-    kept = {path.name: path.read_bytes() for path in (one.run, one.status, one.lock)}
+    record, status = read_run(one), read_status(one)
+    assert status is not None
     for number in range(count):
-        root = runs_dir / f"run-{number:05}"
-        root.mkdir(parents=True)
-        for name, content in kept.items():
-            (root / name).write_bytes(content.replace(b'"bench"', f'"{root.name}"'.encode()))
+        paths = RunPaths(runs_dir / f"run-{number:05}")
+        paths.root.mkdir(parents=True)
+        paths.lock.write_bytes(one.lock.read_bytes())
+        for path, kept in ((paths.run, record), (paths.status, status)):
+            renamed = msgspec.structs.replace(kept, run_id=paths.root.name)
+            path.write_bytes(canonical.encode_line(seal(renamed)))
     return runs_dir
 
 

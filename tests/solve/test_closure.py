@@ -135,7 +135,7 @@ def test_what_is_loaded_counts_not_what_was_edited_since(
     body = "import cf\n@task\ndef one():\n    return Task([Sample(input=cf.word)], scorer=includes())\n"
     file = write_task(tmp_path, body)
     before = program(file).modules
-    (tmp_path / "cf.py").write_text("word = 'new'\n")
+    (tmp_path / "cf.py").write_text("word = 'new'  # longer: Python tells bytecode by size and second\n")
     assert load_tasks(str(file))[0].dataset[0].input == "old"
     assert program(file).modules == before
     assert "cf.py was edited since this process loaded it" in caplog.text
