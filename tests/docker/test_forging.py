@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.experiment.model import Setup
 from labrunner.records.completion import Completion, Graded
 from labrunner.sandbox.docker.testimony import has_agent_begun
 from labrunner.trial.removal import remove_tree
@@ -34,6 +35,14 @@ import time
 time.sleep(5)
 """
 """Makes the wrapper end with a code of the agent's choice."""
+TOO_LONG = """
+import os
+os.chdir('FOLDER')
+for _ in range(20):
+    os.mkdir('x' * 250)
+    os.chdir('x' * 250)
+"""
+"""Makes a path that is longer than any call takes."""
 
 
 @pytest.fixture
@@ -45,6 +54,11 @@ def ended_by(completion: Completion) -> str | None:
     assert isinstance(completion.end, Graded), completion.end
     assert completion.end.verdict == "fail"
     return completion.end.ended_by
+
+
+def flags(completion: Completion) -> tuple[str, ...]:
+    assert isinstance(completion.end, Graded), completion.end
+    return completion.end.flags
 
 
 @pytest.mark.parametrize("note", ["os.unlink('/agentlab/ctl/phase')", f'os.system("""{FORGE}""")'])
@@ -103,28 +117,61 @@ def test_what_was_said_tells_whether_an_agent_has_begun(said: bytes, begun: bool
     assert has_agent_begun(said) == begun
 
 
-@pytest.mark.parametrize("user", [None, "app"], ids=["root", "app"])
-async def test_paths_too_long_to_be_listed_are_flagged_and_judged(trial: Trial, user: str | None) -> None:
-    deep = "os.mkdir('x' * 250)\n    os.chdir('x' * 250)"
-    trial.agent = python(f"import os\nos.chdir('/tmp')\nfor _ in range(20):\n    {deep}")
+@pytest.mark.parametrize(("user", "folder"), [(None, "/root"), ("app", "/home/app")], ids=["root", "app"])
+async def test_paths_too_long_for_calls_are_flagged_and_judged(
+    trial: Trial, user: str | None, folder: str
+) -> None:
+    trial.task = {"setup": Setup(command=shell("chmod 777 /home/app"), timeout_s=5.0)}
+    trial.agent = python(TOO_LONG.replace("FOLDER", folder))
     trial.agent_changes["user"] = user
     completion = await trial.carry_out()
     assert ended_by(completion) is None
-    assert isinstance(completion.end, Graded)
-    assert completion.end.flags == ("system_changed",)
+    assert flags(completion) == ("system_changed",)
+    assert f"{folder}/{'x' * 250}/" in str(completion.timing.barrier["changed"])
 
 
-async def test_a_tree_deeper_than_calls_can_go_is_ours_again(trial: Trial) -> None:
+async def test_paths_too_long_for_calls_are_no_matter_in_scratch(trial: Trial) -> None:
+    trial.agent = python(TOO_LONG.replace("FOLDER", "/tmp"))
+    trial.agent_changes["user"] = "app"  # root's Python would write its bytecode into the system
+    completion = await trial.carry_out()
+    assert completion.agent is not None
+    assert completion.agent.exit_status == 0
+    assert ended_by(completion) is None
+    assert flags(completion) == ()
+
+
+@pytest.mark.parametrize("user", [None, "app"], ids=["root", "app"])
+async def test_paths_too_long_for_an_engine_to_list_are_flagged_and_judged(
+    trial: Trial, user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.sandbox.docker.layer.Layer.can_be_read", False)
+    trial.agent = python(TOO_LONG.replace("FOLDER", "/tmp"))
+    trial.agent_changes["user"] = user
+    completion = await trial.carry_out()
+    assert ended_by(completion) is None
+    assert flags(completion) == ("system_changed",)
+    assert str(completion.timing.barrier["changed"]).startswith("(more than the engine could list: ")
+
+
+@pytest.mark.parametrize(
+    ("then", "end"),
+    [("pass", None), ("open('f', 'wb').write(bytes(30_000_000)); time.sleep(15)", "disk")],
+    ids=["empty", "full"],
+)
+async def test_a_tree_deeper_than_calls_can_go_is_counted_to_its_end_and_ours_again(
+    trial: Trial, then: str, end: str | None
+) -> None:
     trial.sandbox = {"disk_mb": 20}
     trial.agent = python(
-        "import os, time\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\ntime.sleep(15)"
+        f"import os, time\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\n{then}"
     )
     trial.agent_changes["user"] = "app"
-    assert ended_by(await trial.carry_out()) == "disk"
+    completion = await trial.carry_out()
     deepest = subprocess.run(
         ["find", str(trial.folders.workspace), "-user", "1234"], capture_output=True, check=False
     )
     remove_tree(trial.folders.workspace)  # whoever clears up after tests can't
+    assert ended_by(completion) == end
     assert deepest.stdout == b""
 
 

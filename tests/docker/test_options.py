@@ -276,7 +276,7 @@ async def test_preflight_says_that_all_is_well(maker: DockerMaker, ash: str, tmp
     checks = await maker.preflight(plan, demands)
     assert failed(checks) == {}
     named = {check.name.split(" of")[0] for check in checks}
-    assert named == {"docker", "docker disk", "limits", "image", "container"}
+    assert named == {"docker", "docker disk", "limits", "image", "container", "barrier"}
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     assert await maker.engine.list(f"labrunner.probe={process_mark()}") == ()
 
