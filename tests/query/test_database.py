@@ -284,7 +284,7 @@ def test_rows_that_are_no_rows_are_damage_not_bad_sql(tmp_path: Path) -> None:
     paths.scores.write_bytes(b"x" * 20 + data[20:])
     with pytest.raises(DamagedRun, match="try: lab verify"):
         rows_of(paths, "select * from scores")
-    with pytest.raises(DamagedRun, match="try: lab verify"):
+    with pytest.raises(DamagedRun, match="not those that were committed"):
         export_rows(paths, "csv", tmp_path / "rows.csv")
     assert not (tmp_path / "rows.csv").exists()
 

@@ -139,7 +139,7 @@ def _files(paths: RunPaths) -> tuple[Path, ...]:
 def _entries(*folders: Path) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
-            yield from (Path(entry.path) for entry in os.scandir(folder))
+            yield from [Path(entry.path) for entry in os.scandir(folder)]
 
 
 def _is_ours(name: str) -> bool:
