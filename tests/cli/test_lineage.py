@@ -1,7 +1,10 @@
 """A lineage is one story: retries and regradings tell of every attempt before them."""
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +122,52 @@ def test_after_a_grader_was_mended_a_retry_grades_again_and_runs_no_agent(tmp_pa
     assert (totals["pass"], totals["fail"], totals["error"]) == (2, 1, 0)
     assert earlier(tmp_path, "r2")["t0"] == [("r1", 1, "graded_again", "grade_error")]
     assert lab("verify", "r2", cwd=tmp_path).code == 0
+
+
+def test_work_that_turned_out_to_be_changed_is_judged_once_and_then_its_agent_runs(tmp_path: Path) -> None:
+    costly(tmp_path, grader=BROKEN)
+    starts(tmp_path)
+    (hurt,) = (tmp_path / ".lab/runs/r1/trials").glob("t0.*/1/workspace")
+    (hurt / "more.txt").write_text("somebody was here")
+    (tmp_path / "grader" / "grade.py").write_text(GRADER)
+
+    assert lab("retry", "r1", "--run-id", "r2", cwd=tmp_path).code == 0
+    assert starts(tmp_path) == []
+    done = lab("retry", "r2", "--run-id", "r3", cwd=tmp_path)
+
+    assert "2 trials taken over, 1 to run" in done.err
+    assert starts(tmp_path) == ["t0"]
+    assert lab("show", "r3", "--json", cwd=tmp_path).json()["summary"]["totals"]["error"] == 0
+
+
+def test_a_workspace_that_is_half_thrown_away_is_not_judged(tmp_path: Path) -> None:
+    costly(tmp_path, grader=BROKEN)
+    starts(tmp_path)
+    (tmp_path / "grader" / "grade.py").write_text(GRADER)
+    (workspace,) = (tmp_path / ".lab/runs/r1/trials").glob("t0.*/1/workspace")
+    die_while_removing(workspace)
+
+    done = lab("retry", "r1", "--run-id", "r2", cwd=tmp_path)
+
+    assert "0 trials taken over, 2 to grade again, 1 to run" in done.err
+    assert starts(tmp_path) == ["t0"]
+    assert lab("clean", "--workspaces", "--yes", cwd=tmp_path).code == 0
+    assert not list(workspace.parent.glob("workspace*"))
+
+
+def die_while_removing(workspace: Path) -> None:
+    """Throw a workspace away in a process that is killed when the first entry goes."""
+    code = (
+        "import os, sys, pathlib\n"
+        "from labrunner.trial.removal import throw_away\n"
+        "def die(event, args):\n"
+        "    if event == 'os.rmdir' or event == 'os.remove':\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "sys.addaudithook(die)\n"
+        "throw_away(pathlib.Path(sys.argv[1]))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(workspace)], check=False)
+    assert killed.returncode == -signal.SIGKILL
 
 
 def test_verdicts_of_a_grader_that_changed_are_given_again(tmp_path: Path) -> None:

@@ -43,8 +43,19 @@ class ModelRun:
     digests: dict[int, str] = field(default_factory=dict)
     is_over: bool = False
 
+    def judged(self, runs_dir: Path) -> set[str]:
+        """Trials of which only grading failed before, whose work a death kept from being thrown away."""
+        kept: set[str] = set()
+        for run in self.sources:
+            paths = RunPaths(runs_dir / run.run_id)
+            for rows in iter_finished(paths):
+                workspace = paths.attempt(rows.trial_id, rows.trial.attempt) / "workspace"
+                if not run.finished[rows.trial_id] and workspace.is_dir():
+                    kept.add(rows.trial_id)
+        return kept & self.owed()
+
     def owed(self) -> set[str]:
-        """Trials that have to be run: not finished here, and no good result anywhere before."""
+        """Trials that need a judgement: not finished here, and no good result anywhere before."""
         taken = {trial for run in self.sources for trial, good in run.finished.items() if good}
         return set(TRIALS) - self.finished.keys() - taken
 
@@ -103,7 +114,8 @@ class Histories(RuleBasedStateMachine):
 
     def _carry_out(self, action: str, failing: frozenset[str], death: int | None) -> None:
         run = self.newest
-        owed, was_over = run.owed(), run.is_over
+        judged, was_over = run.judged(self._runs_dir), run.is_over
+        owed = run.owed() - judged
         heard = self._driver.run(self._job(action, failing, death))
         assert heard.code in {0, -9}, heard.told
         ran = {trial for trial, _ in heard.agents}
@@ -114,7 +126,7 @@ class Histories(RuleBasedStateMachine):
             run.is_over = True
         else:
             assert ran <= owed
-        self._learn(run, heard, ran, failing)
+        self._learn(run, heard, ran | judged, failing)
 
     def _job(self, action: str, failing: frozenset[str], death: int | None) -> Job:
         return Job(
@@ -127,10 +139,10 @@ class Histories(RuleBasedStateMachine):
             die_after=death,
         )
 
-    def _learn(self, run: ModelRun, heard: Heard, ran: set[str], failing: frozenset[str]) -> None:
+    def _learn(self, run: ModelRun, heard: Heard, graded: set[str], failing: frozenset[str]) -> None:
         """What was acknowledged must be there; what was not may be, if it was under way."""
-        taken = set(TRIALS) - run.finished.keys() - ran
-        expected = {**dict.fromkeys(taken, True), **{trial: trial not in failing for trial in ran}}
+        taken = set(TRIALS) - run.finished.keys() - graded
+        expected = {**dict.fromkeys(taken, True), **{trial: trial not in failing for trial in graded}}
         present = {rows.schedule_idx: rows for rows in iter_finished(RunPaths(self._runs_dir / run.run_id))}
         digests = {idx: digest_slot(rows) for idx, rows in present.items()}
         assert heard.finished.items() <= digests.items()

@@ -25,7 +25,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.listing import RunListing, count_results, list_runs
 from labrunner.store.lock import acquire, is_owned
 from labrunner.store.record import read_run, read_status
-from labrunner.trial.removal import remove, remove_if_possible
+from labrunner.trial.removal import gone_name, remove, remove_if_possible, throw_away
 
 BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
 
@@ -112,7 +112,8 @@ def remove_leftover(leftover: Leftover) -> bool:
     try:
         with acquire(leftover.run):
             for path in leftover.paths:
-                remove(path)
+                # A retry judges a workspace that is there: it must never find half of one.
+                (throw_away if leftover.what == "workspace" else remove)(path)
             if leftover.containers:
                 asyncio.run(remove_strays(leftover.containers))
     except RunLocked:
@@ -177,7 +178,8 @@ def _of_run(run: RunListing, sweep: Sweep) -> Iterator[Leftover]:
         if files:
             yield Leftover(what="buffer", run=paths, paths=files, size=_size(files))
     if sweep.workspaces and age_s >= sweep.older_than_s:
-        folders = tuple(sorted(paths.trial_folders.glob("*/*/workspace")))
+        names = ("workspace", gone_name(Path("workspace")).name)
+        folders = tuple(sorted(path for name in names for path in paths.trial_folders.glob(f"*/*/{name}")))
         if folders:
             yield Leftover(what="workspace", run=paths, paths=folders, size=_size(folders))
 

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from labrunner.engine.regradable import CHANGED, UNREADABLE
 from labrunner.engine.resumption import stand_at_barrier
 from labrunner.errors import AttemptFailed, SetupFailed
 from labrunner.executor.door import Executor, Leavings
@@ -149,7 +150,7 @@ class KeptWorkExecutor:
 
     def _copy(self, work: KeptWork, assignment: Assignment) -> None:
         target = self._paths.attempt(assignment.trial_id, assignment.attempt)
-        with SetupFailed.during("workspace_unreadable", f"copying what was kept in {work.folder}"):
+        with SetupFailed.during(UNREADABLE, f"copying what was kept in {work.folder}"):
             set_aside(target)
             for name in COPIED:
                 if (work.folder / name).is_dir():
@@ -160,7 +161,7 @@ class KeptWorkExecutor:
         recorded = self._records.find(work.folder)
         if recorded.digest is not None and digest_tree(work.folder / "workspace") != recorded.digest:
             raise SetupFailed(
-                "workspace_changed",
+                CHANGED,
                 f"{work.folder}/workspace does not hold what was kept: a power cut, or somebody, has changed "
                 "it since; run the agent again with: lab retry",
             )

@@ -20,6 +20,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.record import read_run
 from labrunner.store.survey import survey
 from labrunner.trial.assignment import Assignment
+from labrunner.trial.removal import gone_name
 
 SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
 """What goes of an attempt that was not the last: its files stay as evidence."""
@@ -86,7 +87,7 @@ def _look_at(
 
 def _is_left(folders: AttemptFolders, drop: Leavings) -> bool:
     return (
-        (drop.workspace and folders.workspace.exists())
+        (drop.workspace and (folders.workspace.exists() or gone_name(folders.workspace).exists()))
         or (drop.logs and folders.logs.exists())
         or (drop.sandbox and (folders.ctl.exists() or folders.agent_mount.exists()))
     )

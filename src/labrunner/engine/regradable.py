@@ -7,6 +7,7 @@ more than a workspace, and work in a folder of an image went with its container:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from labrunner.engine.recorded import read_experiment
 from labrunner.experiment.digests import digest_problem
@@ -18,6 +19,9 @@ from labrunner.records.rows import TrialRow
 from labrunner.sandbox.paths import is_of_attempt
 from labrunner.store.layout import RunPaths
 from labrunner.trial.phases import merged_plan
+
+CHANGED: Final = "workspace_changed"
+UNREADABLE: Final = "workspace_unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,11 @@ def is_kept(paths: RunPaths, row: TrialRow) -> bool:
 def was_spoilt(row: TrialRow) -> bool:
     """Whether something other than its grader kept a trial from being judged."""
     return row.outcome == "failed" and row.cause is not Cause.GRADE_ERROR
+
+
+def was_unfit(row: TrialRow) -> bool:
+    """Whether a trial was to judge earlier work and found that it can't be judged any more."""
+    return row.reason in {CHANGED, UNREADABLE}
 
 
 def find_work(paths: RunPaths, number: int, row: TrialRow) -> GradeAgain | None:

@@ -4,8 +4,9 @@ Rules: a result is taken over only for the same task, variant and replication, w
 task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
 a run that was itself cut short hides nothing of the runs before it. A result that was taken over is in
 several runs: invalidated in one of them, it is not to be used from any. Where only the grader changed, or
-only grading failed, the agent's work is judged anew if it was kept. Where somebody vouches for
-edits of code, a result may come from code that is no longer there; see `labrunner.engine.vouching`.
+only grading failed, the agent's work is judged anew if it was kept, until it is found unfit for that. Where
+somebody vouches for edits of code, a result may come from code that is no longer there; see
+`labrunner.engine.vouching`.
 """
 
 from array import array
@@ -14,7 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from labrunner.engine.regradable import GradeAgain, Problems, find_work, is_regradable, was_spoilt
+from labrunner.engine.regradable import (
+    GradeAgain,
+    Problems,
+    find_work,
+    is_regradable,
+    was_spoilt,
+    was_unfit,
+)
 from labrunner.engine.vouching import Vouching
 from labrunner.errors import StoreError
 from labrunner.experiment.model import Experiment
@@ -55,6 +63,8 @@ class ReusePlan:
     """Per slot: 0 = run it, n = take it from source n - 1."""
     again: dict[int, GradeAgain] = field(default_factory=dict)
     """Of the slots that are not taken over: whose earlier work is only judged anew."""
+    unfit: set[int] = field(default_factory=set)
+    """Slots whose earlier work was found unfit to be judged: what is older is not tried again."""
     unusable: dict[int, StoreError] = field(default_factory=dict)
     """Sources that nothing is taken from, and why."""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -228,7 +238,9 @@ def _take_from(
             objections.pop(idx, None)
             continue
         objections.setdefault(idx, objection)
-        work = find_work(source.paths, mark - 1, row)
+        if was_unfit(row):
+            plan.unfit.add(idx)
+        work = find_work(source.paths, mark - 1, row) if idx not in plan.unfit else None
         if work is not None and finder.can_grade_again(row, idx, source, problems):
             plan.again.setdefault(idx, work)
 

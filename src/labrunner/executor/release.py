@@ -5,15 +5,16 @@ import asyncio
 from labrunner.executor.door import Leavings
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import AttemptScene
-from labrunner.trial.removal import remove_if_possible
+from labrunner.trial.removal import remove_if_possible, throw_away_if_possible
 
 
 async def release_attempt(maker: SandboxMaker, scene: AttemptScene, drop: Leavings) -> None:
     """Remove an attempt's sandbox and folders as `drop` says."""
     await maker.release(scene.assignment.token, keep=not drop.sandbox)
     folders = scene.folders
-    gone = [folders.workspace] if drop.workspace else []
-    gone += [folders.logs] if drop.logs else []
+    if drop.workspace:
+        await asyncio.to_thread(throw_away_if_possible, folders.workspace)
+    gone = [folders.logs] if drop.logs else []
     gone += [folders.ctl, folders.agent_mount] if maker.outlives_runner and drop.sandbox else []
     for folder in gone:
         await asyncio.to_thread(remove_if_possible, folder)

@@ -53,6 +53,26 @@ def remove_if_possible(path: Path) -> None:
         remove_tree(path)
 
 
+def gone_name(folder: Path) -> Path:
+    """What a folder is called while it is thrown away."""
+    return folder.with_name(f"{folder.name}.gone")
+
+
+def throw_away(folder: Path) -> None:
+    """Remove a folder that has a meaning by its name: what still has the name is whole, whenever we die."""
+    gone = gone_name(folder)
+    remove(gone)
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+    remove(gone)
+
+
+def throw_away_if_possible(folder: Path) -> None:
+    """The same; where that fails, what is left stays, for `lab clean` to name."""
+    with suppress(OSError):
+        throw_away(folder)
+
+
 def _remove_if_hollow(path: Path) -> bool:
     """Remove a folder that holds only empty folders, as most scratch folders do, in a tenth of the calls."""
     try:
