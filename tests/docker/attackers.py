@@ -308,6 +308,22 @@ def cheat_take_rights_away() -> None:
         path.chmod(0)
 
 
+def cheat_spoil_the_graders_scratch() -> None:
+    (LAB / "scratch/grader-2").mkdir()
+    tried(lambda: (LAB / "logs").chmod(0))
+    (LAB / "scratch").chmod(0)
+
+
+def cheat_close_the_folder_of_notes() -> None:
+    tried(lambda: (LAB / "ctl").chmod(0))
+
+
+def cheat_let_folders_be_listed_but_not_entered() -> None:
+    Path("file").write_text("x")
+    for path in (LAB / "out", LAB / "state", LAB / "workspace"):
+        path.chmod(0o444)
+
+
 def cheat_odd_names_and_times() -> None:
     os.makedirs(b"\xff\xfe\n\x1b[31m/" + b"x" * 200)
     Path("future").write_text("x")

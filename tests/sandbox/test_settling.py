@@ -1,12 +1,16 @@
 """What an agent left is synced, file by file or all at once."""
 
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from labrunner.sandbox.settling import settle
 from labrunner.trial.removal import remove_tree
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -77,3 +81,35 @@ def test_what_no_path_leads_to_is_synced_with_its_file_system(
 
     assert whole == [tmp_path]
     remove_tree(tmp_path)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("mode", [0, 0o444, 0o111])
+def test_a_folder_that_is_closed_to_a_plain_user_is_synced_with_its_file_system(mode: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        place, folder = Path(name), Path(name) / "workspace"
+        folder.mkdir()
+        (folder / "file").write_text("x")
+        (folder / "file").chmod(0)
+        for path in (place, folder, folder / "file"):
+            os.chown(path, NOBODY, NOBODY)
+        folder.chmod(mode)
+        assert as_nobody(lambda: settle([folder])) == 0
+
+
+def as_nobody(work: Callable[[], None]) -> int:
+    """Do something as a plain user, in a process of its own; its exit status."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            work()
+            status = 0
+        except OSError as error:
+            os.write(2, f"{error}\n".encode())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

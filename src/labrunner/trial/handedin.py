@@ -55,10 +55,14 @@ def list_names(folder: Path) -> list[str]:
 def open_folder(folder: Path) -> int:
     """Open a folder without following a link, giving ourselves back the rights that a guest took away."""
     try:
-        return os.open(folder, _FOLDER)
+        fd = os.open(folder, _FOLDER)
     except PermissionError:
         restore_rights(folder)
         return os.open(folder, _FOLDER)
+    facts, ours = os.fstat(fd), os.geteuid()
+    if not facts.st_mode & stat.S_IXUSR and ours != 0 and facts.st_uid == ours:
+        os.fchmod(fd, stat.S_IMODE(facts.st_mode) | 0o700)  # it could be listed, but nothing in it be reached
+    return fd
 
 
 def restore_rights(path: Path) -> None:
@@ -76,6 +80,8 @@ def _read_at(folder_fd: int, folder: Path, name: str, cap: int) -> bytes | Refus
         facts = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
         return Refusal(reason="missing", message=f"{shown} was not written")
+    except OSError as error:
+        return Refusal(reason="unreadable", message=f"{shown}: {error.strerror}")
     if not stat.S_ISREG(facts.st_mode):
         kind = _kind(facts.st_mode)
         return Refusal(reason="not_a_file", message=f"{shown} is {kind}, expected a plain file")

@@ -46,6 +46,7 @@ class AgentPart:
         if run.agent is not None and not run.wrapper_killed:
             run = await self._prove(run)
         await stage.reclaim()
+        await stage.reopen()
         run = replace(run, barrier_s=time.monotonic() - started)
         await stage.keep_record(run)
         return run
@@ -91,7 +92,7 @@ class AgentPart:
             if not (found.exit_code == AT_BARRIER and note.is_certain and note.number("agent") is not None):
                 return await self._explain_death(found, setup)
             found = note
-        self.stage.is_handed_back = True
+        self.stage.is_handed_back = not self.stage.house.is_shared  # else an agent may have said so
         end = phase_end(found, "agent")
         if end is not None and await self.stage.is_over_disk():
             end = replace(end, over_disk=True)

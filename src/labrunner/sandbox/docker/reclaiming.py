@@ -5,7 +5,9 @@ As root we do it ourselves, without following links; else a short container of t
 
 import itertools
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from labrunner.sandbox.docker.engine import Engine
 from labrunner.sandbox.docker.text import GUARDED, WRITABLE
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OWNERS: Final = stat.S_IRWXU
 
 
 def find_foreign(folders: tuple[Path, ...]) -> Iterator[tuple[int, str]]:
@@ -53,6 +56,15 @@ def take(folders: tuple[Path, ...]) -> None:
     """Make everything below these folders ours; only root can."""
     for fd, name in find_foreign(folders):
         os.chown(name, os.geteuid(), os.getegid(), dir_fd=fd, follow_symlinks=False)
+
+
+def reopen(folders: tuple[Path, ...]) -> None:
+    """Give us back the rights to our folders that somebody took away. What is not ours stays as it is."""
+    for folder in folders:
+        mode = os.lstat(folder).st_mode
+        if mode & OWNERS != OWNERS:
+            with suppress(PermissionError):
+                folder.chmod(stat.S_IMODE(mode) | OWNERS)
 
 
 async def reclaim(engine: Engine, image: str, mounts: list[dict[str, Any]], owner: str) -> None:

@@ -4,6 +4,7 @@ Both halves of an attempt, the agent's and the grader's, act on it through this.
 """
 
 import asyncio
+import itertools
 import os
 import shutil
 import time
@@ -27,7 +28,7 @@ from labrunner.sandbox.docker.labels import Role
 from labrunner.sandbox.docker.layer import Layer
 from labrunner.sandbox.docker.layerwatch import watch_layer
 from labrunner.sandbox.docker.pristine import Pristine
-from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, take
+from labrunner.sandbox.docker.reclaiming import find_foreign, reclaim, reopen, take
 from labrunner.sandbox.docker.record import BarrierRecord, write_record
 from labrunner.sandbox.docker.users import login
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
@@ -214,6 +215,11 @@ class Stage:
                 seen = list(mounts(folders, None))
                 await reclaim(self.engine, self.image.id, seen, self.house.owner)
 
+    async def reopen(self) -> None:
+        """Have the folders that we go on with open to us: an agent can close them to their owner."""
+        folders = self.spec.folders
+        await asyncio.to_thread(reopen, (folders.ctl, folders.logs, folders.scratch))
+
     async def keep_record(self, run: AgentRun) -> None:
         """Write down what was seen at the barrier, once what the agent left is durable.
 
@@ -341,8 +347,11 @@ def lend_input(inputs: Path, source: Path | None) -> str:
 
 def make_scratch(scratch: Path, name: PhaseName) -> str:
     """Make HOME and TMPDIR that no phase has had before; the name of their folder."""
-    used = sum(path.name.split("-")[0] == name for path in scratch.iterdir())
-    place = scratch / (f"{name}-{used + 1}" if used else name)
+    taken = {
+        path.name for path in scratch.iterdir()
+    }  # by earlier phases, or by an agent that planted what it liked
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    place = scratch / next(free for free in names if free not in taken)
     for folder in (place, place / "home", place / "tmp"):
         folder.mkdir(mode=0o700)
     return place.name
