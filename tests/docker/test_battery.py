@@ -155,7 +155,8 @@ async def left_of(run: Path) -> list[str]:
 
 @pytest.mark.timeout(TIMEOUT_S + 60)
 @pytest.mark.parametrize("trust", ["standard", "strict"])
-@pytest.mark.parametrize("runner", ["root", "plain"])
+# As a plain user every image is read through the engine: that takes many minutes.
+@pytest.mark.parametrize("runner", ["root", pytest.param("plain", marks=pytest.mark.torture)])
 def test_no_attack_gains_a_pass_or_a_second_try(images: Images, place: Path, trust: str, runner: str) -> None:
     image = asyncio.run(images(BATTLEFIELD))
     if runner == "plain" and os.geteuid() != 0:
