@@ -18,21 +18,21 @@ from bench.figures import Bar, Figure
 from bench.idle import complete
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import Shape, make_experiment, split_trials
-from labrunner.engine.publication import Publisher
-from labrunner.engine.run import RunOptions, make_record
 from labrunner.experiment import codec
 from labrunner.experiment.schedule import Schedule, Slot
-from labrunner.records import canonical
 from labrunner.records.commit import NO_ROWS, chain_start
 from labrunner.records.completion import Graded
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, ScheduleProgress, StatusRecord
 from labrunner.records.seals import seal
-from labrunner.store.committer import make_line
-from labrunner.store.create import create_run
+from labrunner.runner.sitting.publication import Publisher
+from labrunner.runner.start import RunOptions, make_record
+from labrunner.store.committing.committer import make_line
 from labrunner.store.layout import RunPaths
-from labrunner.store.slot import encode_slot
+from labrunner.store.rows.slot_bytes import encode_slot
+from labrunner.store.writing.create import create_run
 from labrunner.trial.assignment import Assignment
 
 LAB: Final = str(Path(sys.executable).with_name("lab"))

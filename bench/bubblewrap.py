@@ -19,9 +19,9 @@ from bench import files
 from bench.catalogue import Bench, Found
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import AGENT, GRADER
-from labrunner.sandbox.bwrap import find_bwrap
+from labrunner.sandbox.bubblewrap.program import find_bwrap
+from labrunner.sandbox.bubblewrap.view import UID, host_view
 from labrunner.sandbox.paths import AGENTLAB, HOME, TMP
-from labrunner.sandbox.view import UID, host_view
 
 FOLDERS: Final = ("in", "workspace", "out", "state", "grader", "home", "tmp")
 

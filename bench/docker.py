@@ -21,11 +21,11 @@ from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
 from bench.rounds import Rounds, Side, Sizes, Work, take_rounds
 from bench.workload import AGENT, GRADER, Shape, make_experiment, split_trials
-from labrunner.engine.run import RunOptions, run_experiment
-from labrunner.engine.session import Live
 from labrunner.errors import ExitCode
-from labrunner.sandbox.docker.engine import Engine
-from tests.docker.testimages import Recipe, ensure
+from labrunner.runner.sitting.sitting import Live
+from labrunner.runner.start import RunOptions, run_experiment
+from labrunner.sandbox.docker.engine.client import Engine
+from tests.kit.docker.testimages import Recipe, ensure
 
 SMALL: Final = Recipe(name="bench")
 PARTS: Final = ("prepare", "agent", "barrier", "bring_grader", "grader", "collect")

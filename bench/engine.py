@@ -21,23 +21,23 @@ from bench.figures import Bar, Figure
 from bench.idle import IdleExecutor, complete
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import Shape, make_experiment, split_trials
-from labrunner.engine.coordinator import Coordinator
-from labrunner.engine.gate import free_gb_at
-from labrunner.engine.job import Job
-from labrunner.engine.publication import Publisher
-from labrunner.engine.run import RunOptions, make_record
-from labrunner.engine.stopping import StopRequest
-from labrunner.engine.tallies import Tallies
 from labrunner.executor.door import Executor
 from labrunner.experiment import codec
-from labrunner.experiment.model import Experiment
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records import schema
-from labrunner.records.ids import make_token, make_trial_id
+from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
-from labrunner.store.create import create_run
+from labrunner.runner.sitting.coordinator import Coordinator
+from labrunner.runner.sitting.gate import free_gb_at
+from labrunner.runner.sitting.job import Job
+from labrunner.runner.sitting.publication import Publisher
+from labrunner.runner.sitting.stopping import StopRequest
+from labrunner.runner.sitting.tallies import Tallies
+from labrunner.runner.start import RunOptions, make_record
 from labrunner.store.layout import RunPaths
-from labrunner.store.writer import open_writer
+from labrunner.store.writing.create import create_run
+from labrunner.store.writing.writer import open_writer
 from labrunner.trial.assignment import Assignment
 
 GROUP: Final = 64

@@ -21,10 +21,10 @@ from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
 from bench.rounds import Rounds, Side, Sizes, Work, take_rounds
 from bench.workload import AGENT, GRADER, Shape, make_experiment, split_trials
-from labrunner.engine.run import RunOptions, run_experiment
-from labrunner.engine.session import Live
 from labrunner.errors import ExitCode
 from labrunner.experiment.schedule import Schedule
+from labrunner.runner.sitting.sitting import Live
+from labrunner.runner.start import RunOptions, run_experiment
 
 GROUP: Final = 64
 FOLDERS: Final = ("in", "workspace", "out", "state", "grader", "logs", "scratch")

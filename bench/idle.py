@@ -3,7 +3,6 @@
 from typing import Final
 
 from labrunner.executor.door import Leavings
-from labrunner.records.canonical import digest
 from labrunner.records.completion import (
     AttemptTiming,
     Completion,
@@ -12,6 +11,7 @@ from labrunner.records.completion import (
     Graded,
     PhaseFact,
 )
+from labrunner.records.encoding.canonical import digest
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.trial.assignment import Assignment, Notes
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from bench.idle import IdleExecutor
 from bench.workload import Shape, make_experiment, split_trials
-from labrunner.engine.run import RunOptions, make_plan, make_record, sit_down
-from labrunner.engine.session import Live, RunEnd, Watch
 from labrunner.executor.door import Executor
 from labrunner.experiment import codec
-from labrunner.experiment.model import Experiment
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import Completion
+from labrunner.runner.sitting.sitting import Live, RunEnd, Watch
+from labrunner.runner.start import RunOptions, make_plan, make_record, sit_down
 from labrunner.sandbox.door import Survivor
-from labrunner.store.create import create_run
 from labrunner.store.layout import RunPaths
+from labrunner.store.writing.create import create_run
 from labrunner.trial.assignment import Assignment, Notes
 
 READY = b"ready\n"

@@ -13,14 +13,14 @@ from bench.analysis import make_run
 from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
 from bench.rounds import Side, Sizes, Work, take_rounds
-from labrunner.engine.lookup import picture
-from labrunner.engine.recorded import read_experiment
-from labrunner.engine.results import summarise_run
-from labrunner.records import canonical
+from labrunner.records.encoding import canonical
 from labrunner.records.seals import seal
+from labrunner.runner.reports.lookup import picture
+from labrunner.runner.reports.recorded import read_experiment
+from labrunner.runner.reports.results import summarise_run
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import list_runs
-from labrunner.store.record import read_run, read_status
+from labrunner.store.reading.listing import list_runs
+from labrunner.store.rows.single_records import read_run, read_status
 
 
 def make_runs(folder: Path, count: int) -> Path:

@@ -13,8 +13,8 @@ from bench.catalogue import Bench, Found
 from bench.engine import coordinate, make_run
 from bench.figures import Bar, Figure
 from bench.rounds import Sample, Side, Sizes, Work, take_rounds
-from labrunner.engine.session import new_tally
 from labrunner.records.rows import SlotRows
+from labrunner.runner.sitting.sitting import new_tally
 
 FEW: Final = 1_000
 

@@ -18,18 +18,18 @@ from bench.engine import coordinate
 from bench.figures import Bar, Figure
 from bench.memory import peak_mb
 from bench.rounds import Sample, Side, Sizes, Work, take_rounds
-from labrunner.engine.run import BLOCKING_THREADS, RunOptions, make_executor, make_record
 from labrunner.experiment import codec
-from labrunner.experiment.model import Experiment
-from labrunner.experiment.overrides import Overrides
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.experiment.schedule import Schedule
-from labrunner.solve.dataset import MemoryDataset
+from labrunner.runner.start import BLOCKING_THREADS, RunOptions, make_executor, make_record
+from labrunner.solve.authoring.dataset import MemoryDataset
+from labrunner.solve.library.scorers import includes
+from labrunner.solve.library.solvers import generate, system_message
 from labrunner.solve.origin import PythonTasks
-from labrunner.solve.sample import Sample as TaskSample
-from labrunner.solve.scorers import includes
-from labrunner.solve.solvers import generate, system_message
-from labrunner.solve.task import Task
-from labrunner.store.create import create_run
+from labrunner.solve.resolving.task import Task
+from labrunner.solve.values.sample import Sample as TaskSample
+from labrunner.store.writing.create import create_run
 
 TRANSCRIPT: Final = b'{"at":"2026-01-01T00:00:00.000Z","event":"message","seq":1}\n' * 24
 """As long as that of one sample here."""

@@ -16,8 +16,8 @@ from bench.idle import IdleExecutor
 from bench.killed import load_experiment, make_killed_run, sit_at
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.untilstart import iter_lines, report, time_reading
-from labrunner.engine.session import Live
 from labrunner.records.completion import Completion
+from labrunner.runner.sitting.sitting import Live
 from labrunner.sandbox.door import Survivor
 from labrunner.store.layout import RunPaths
 from labrunner.trial.assignment import Assignment, Notes

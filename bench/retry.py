@@ -18,12 +18,12 @@ from bench.idle import IdleExecutor
 from bench.killed import load_experiment, sit_at
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.untilstart import iter_lines, report, time_reading
-from labrunner.engine.retrying import Retry, carry_out_retry, plan_retry
-from labrunner.engine.run import RunOptions
-from labrunner.engine.session import Live
-from labrunner.experiment.model import SandboxKind
+from labrunner.experiment.resolved import SandboxKind
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Completion, Failed
+from labrunner.runner.again.retrying import RetryPlan, carry_out_retry, plan_retry
+from labrunner.runner.sitting.sitting import Live
+from labrunner.runner.start import RunOptions
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd, SandboxMaker, Survivor
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.store.layout import RunPaths
@@ -80,7 +80,7 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
         del kind
         return FakeMaker(script=script)
 
-    def ignore_plan(planned: Retry) -> None:
+    def ignore_plan(planned: RetryPlan) -> None:
         del planned
 
     def work() -> dict[str, float]:

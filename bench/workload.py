@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from labrunner.experiment.load import load
-from labrunner.experiment.model import Experiment
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.load import load
 
 AGENT: Final = 'echo 42 > answer.txt; echo "wrote answer.txt"'
 GRADER: Final = (

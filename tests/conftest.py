@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.store import buffer
+from labrunner.store.buffering import buffer
 
 TASTES = ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR")
 """Variables of a person's shell that change what is printed."""

@@ -22,18 +22,18 @@ from bench.simulation.populations import (
     draw_rates,
     improve,
 )
-from labrunner.analysis.answers import ask_here, ask_others
-from labrunner.analysis.expense import Expense
-from labrunner.analysis.figures import compute_all
-from labrunner.analysis.interval import TaskMean, mean_interval
-from labrunner.analysis.measure import Measure
-from labrunner.analysis.outage import find_outage
-from labrunner.analysis.pairing import PairedTask
-from labrunner.analysis.power import Layout, Pilot
-from labrunner.analysis.repeated import repeated_success
+from labrunner.analysis.comparing.pairing import PairedTask
+from labrunner.analysis.comparing.power import Layout, Pilot
+from labrunner.analysis.comparing.questions import ask_here, ask_others
+from labrunner.analysis.describing.figures import compute_all
+from labrunner.analysis.describing.repeated import repeated_success
+from labrunner.analysis.inference.interval import TaskMean, mean_interval
+from labrunner.analysis.judging.outage import find_outage
+from labrunner.analysis.judging.retryshift import report_retries
 from labrunner.analysis.report import make_arms
-from labrunner.analysis.retryshift import report_retries
-from labrunner.analysis.tally import Cell, Tally, VariantTally
+from labrunner.analysis.sums.expense import Expense
+from labrunner.analysis.sums.measure import Measure
+from labrunner.analysis.sums.tally import Cell, Tally, VariantTally
 from labrunner.records.glance import AttemptGlance, AttemptTimes, GlanceIds, TimingGlance, TrialGlance
 
 RATE: Final = Measure(name="pass", is_rate=True, low=0.0, high=1.0)

@@ -6,8 +6,10 @@ Names for Python tasks are loaded when they are first asked for: `import labrunn
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from labrunner.version import VERSION
+
 if TYPE_CHECKING:
-    from labrunner.evaluation import (
+    from labrunner.evaluation.evaluate import (
         eval,
         eval_async,
         eval_retry,
@@ -15,10 +17,10 @@ if TYPE_CHECKING:
         eval_set,
         eval_set_async,
     )
-    from labrunner.solve.metrics import Epochs
-    from labrunner.solve.task import Task, task
+    from labrunner.solve.resolving.task import Task, task
+    from labrunner.solve.scoring.metrics import Epochs
 
-__version__: Final = "0.1.0"
+__version__: Final = VERSION
 __all__ = [
     "Epochs",
     "Task",
@@ -33,15 +35,15 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Epochs": "labrunner.solve.metrics",
-    "Task": "labrunner.solve.task",
-    "task": "labrunner.solve.task",
-    "eval": "labrunner.evaluation",
-    "eval_async": "labrunner.evaluation",
-    "eval_retry": "labrunner.evaluation",
-    "eval_retry_async": "labrunner.evaluation",
-    "eval_set": "labrunner.evaluation",
-    "eval_set_async": "labrunner.evaluation",
+    "Epochs": "labrunner.solve.scoring.metrics",
+    "Task": "labrunner.solve.resolving.task",
+    "task": "labrunner.solve.resolving.task",
+    "eval": "labrunner.evaluation.evaluate",
+    "eval_async": "labrunner.evaluation.evaluate",
+    "eval_retry": "labrunner.evaluation.evaluate",
+    "eval_retry_async": "labrunner.evaluation.evaluate",
+    "eval_set": "labrunner.evaluation.evaluate",
+    "eval_set_async": "labrunner.evaluation.evaluate",
 }
 
 

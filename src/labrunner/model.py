@@ -1,8 +1,10 @@
 """Models for Python tasks: messages, settings, and asking them."""
 
-from labrunner.solve.backend import ProviderTrouble, Request
-from labrunner.solve.config import GenerateConfig
-from labrunner.solve.messages import (
+from labrunner.solve.models.asking import Model, get_model
+from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
+from labrunner.solve.models.mock import mock_model
+from labrunner.solve.values.config import GenerateConfig
+from labrunner.solve.values.messages import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageSystem,
@@ -13,8 +15,6 @@ from labrunner.solve.messages import (
     ToolCall,
     ToolCallError,
 )
-from labrunner.solve.mock import mock_model
-from labrunner.solve.model import Model, get_model
 
 __all__ = [
     "ChatMessage",
@@ -25,9 +25,9 @@ __all__ = [
     "GenerateConfig",
     "Model",
     "ModelOutput",
+    "ModelRequest",
     "ModelUsage",
     "ProviderTrouble",
-    "Request",
     "ToolCall",
     "ToolCallError",
     "get_model",

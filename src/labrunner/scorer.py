@@ -1,11 +1,13 @@
 """Scorers and metrics for Python tasks."""
 
-from labrunner.solve.command import command_scorer as command
-from labrunner.solve.environment import sandbox
-from labrunner.solve.metrics import accuracy, mean, std, stderr, var
-from labrunner.solve.modelgraded import model_graded, model_graded_fact, model_graded_qa
-from labrunner.solve.sample import Target
-from labrunner.solve.score import (
+from labrunner.solve.authoring.command import command_scorer as command
+from labrunner.solve.authoring.scorer import Scorer, scorer
+from labrunner.solve.library.modelgraded import model_graded, model_graded_fact, model_graded_qa
+from labrunner.solve.library.scorers import answer, choice, exact, includes, match, pattern
+from labrunner.solve.models.environment import sandbox
+from labrunner.solve.scoring.metrics import accuracy, mean, std, stderr, var
+from labrunner.solve.values.sample import Target
+from labrunner.solve.values.score import (
     CORRECT,
     INCORRECT,
     NOANSWER,
@@ -15,8 +17,6 @@ from labrunner.solve.score import (
     metric,
     value_to_float,
 )
-from labrunner.solve.scorer import Scorer, scorer
-from labrunner.solve.scorers import answer, choice, exact, includes, match, pattern
 
 __all__ = [
     "CORRECT",

@@ -1,11 +1,9 @@
 """Solvers for Python tasks."""
 
-from labrunner.solve.command import command_solver as command
-from labrunner.solve.environment import sandbox
-from labrunner.solve.limits import LimitExceeded
-from labrunner.solve.react import react
-from labrunner.solve.solver import Generate, Solver, solver
-from labrunner.solve.solvers import (
+from labrunner.solve.authoring.command import command_solver as command
+from labrunner.solve.authoring.solver import Generate, Solver, solver
+from labrunner.solve.library.react import react
+from labrunner.solve.library.solvers import (
     assistant_message,
     chain,
     chain_of_thought,
@@ -16,7 +14,9 @@ from labrunner.solve.solvers import (
     use_tools,
     user_message,
 )
-from labrunner.solve.state import Store, TaskState
+from labrunner.solve.models.environment import sandbox
+from labrunner.solve.values.meter import LimitExceeded
+from labrunner.solve.values.state import Store, TaskState
 
 __all__ = [
     "Generate",

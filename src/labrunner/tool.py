@@ -1,9 +1,9 @@
 """Tools for Python tasks."""
 
-from labrunner.solve.environment import ExecResult, SandboxEnvironment, sandbox
-from labrunner.solve.tool import Tool, ToolError, tool
-from labrunner.solve.toolcalls import execute_tools
-from labrunner.solve.tools import bash, python
+from labrunner.solve.library.tools import bash, python
+from labrunner.solve.models.environment import ExecResult, SandboxEnvironment, sandbox
+from labrunner.solve.models.toolcalls import execute_tools
+from labrunner.solve.values.tool import Tool, ToolError, tool
 
 __all__ = [
     "ExecResult",

@@ -10,11 +10,11 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped] # no types
 
-from labrunner.engine.results import read_results
-from labrunner.records import canonical
-from tests.analysis import recomputation
-from tests.analysis.awkward_runs import SHAPES, make
-from tests.analysis.recomputation import Run, Scale
+from labrunner.records.encoding import canonical
+from labrunner.runner.reports.results import read_results
+from tests.kit.analysis import recomputation
+from tests.kit.analysis.awkward_runs import SHAPES, make
+from tests.kit.analysis.recomputation import Run, Scale
 
 Plain = dict[str, Any]
 

@@ -4,13 +4,14 @@ import sys
 
 import msgspec
 
-from labrunner.analysis.figures import compute_all
+from labrunner.analysis.describing.figures import compute_all
 from labrunner.analysis.summary import read_report, summarise
-from labrunner.analysis.tally import Tally
-from labrunner.records import canonical, schema
+from labrunner.analysis.sums.tally import Tally
+from labrunner.records import schema
+from labrunner.records.encoding import canonical
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord
-from tests.analysis.trial_rows import failed, graded
+from tests.kit.analysis.trial_rows import failed, graded
 
 BENCHMARK = Benchmark(adapter_id="labrunner", name="demo", split="all")
 

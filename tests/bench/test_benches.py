@@ -10,9 +10,9 @@ import pytest
 
 from bench.catalogue import NAMES, find
 from bench.figures import Result
-from labrunner.sandbox.bwrap import works_here
+from labrunner.sandbox.bubblewrap.program import works_here
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parents[2]
 TINY = {
     "engine": {"trials": 20, "concurrency": 4},
     "files": {"trials": 3, "concurrency": 2},

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.records.ids import make_trial_id
-from tests.cli.calling import lab, write_experiment
+from labrunner.records.encoding.ids import make_trial_id
+from tests.kit.cli.calling import lab, write_experiment
 
 AGENT = """
 import os, pathlib, sys

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_finished
-from tests.cli.calling import GRADER, LAB, environment, lab, write_experiment
-from tests.cli.test_run import AGENT_SHOUTS, wait_for
-from tests.engine.running import committed_bytes
+from labrunner.store.reading.run_state import iter_finished
+from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
+from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
+from tests.kit.runner.running import committed_bytes
 
 REPORTS = """
 import json, os, pathlib

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.store.buffer import read_live
+from labrunner.store.buffering.buffer import read_live
 from labrunner.store.layout import RunPaths
-from tests.cli.calling import GRADER, LAB, environment, lab, write_experiment
-from tests.cli.test_run import AGENT_SHOUTS, KINDS, wait_for
-from tests.engine.running import committed_bytes
+from tests.cli.carrying.test_run import AGENT_SHOUTS, KINDS, wait_for
+from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
+from tests.kit.runner.running import committed_bytes
 
 
 @pytest.mark.parametrize("kind", KINDS)

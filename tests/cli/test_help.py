@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.cli.commands import COMMANDS
+from labrunner.cli.catalogue import COMMANDS
 from labrunner.cli.main import with_values
-from tests.cli.calling import lab
+from tests.kit.cli.calling import lab
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import lab, write_experiment
+from tests.kit.cli.calling import lab, write_experiment
 
 
 @pytest.mark.parametrize("point", ["commit.acknowledged:2", "commit.acknowledged:3"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.calling import AGENT, GRADER, lab, write_experiment
+from tests.kit.cli.calling import AGENT, GRADER, lab, write_experiment
 
 COSTLY = (
     """
@@ -159,7 +159,7 @@ def die_while_removing(workspace: Path) -> None:
     """Throw a workspace away in a process that is killed when the first entry goes."""
     code = (
         "import os, sys, pathlib\n"
-        "from labrunner.trial.removal import throw_away\n"
+        "from labrunner.files.strangers.removal import throw_away\n"
         "def die(event, args):\n"
         "    if event == 'os.rmdir' or event == 'os.remove':\n"
         "        os.kill(os.getpid(), 9)\n"

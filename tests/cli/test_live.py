@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import lab
-from tests.cli.live import TRIAL, await_, following, read_line, running, write_waiting
+from tests.kit.cli.calling import lab
+from tests.kit.cli.live import TRIAL, await_, following, read_line, running, write_waiting
 
 KINDS = ["process", pytest.param("bubblewrap", marks=pytest.mark.bwrap)]
 

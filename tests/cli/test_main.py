@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.bwrap import find_bwrap
-from tests.cli.calling import LAB, environment, lab, write_experiment
+from labrunner.sandbox.bubblewrap.program import find_bwrap
+from tests.kit.cli.calling import LAB, environment, lab, write_experiment
 
 
 def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:

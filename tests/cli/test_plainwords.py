@@ -8,7 +8,7 @@ import typer
 
 from labrunner.cli.options import make_app
 from labrunner.cli.plainwords import PlainCommand
-from tests.made_runs import Told, make_grid, write_run
+from tests.kit.made_runs import Told, make_grid, write_run
 
 
 def called(words: list[str], cls: type[Any] | None) -> tuple[object, ...]:

@@ -9,9 +9,9 @@ import pytest
 
 from labrunner.records.run import Counts
 from labrunner.store.layout import RunPaths
-from tests.cli.calling import LAB, environment, lab, write_experiment
-from tests.cli.test_run import AGENT_SHOUTS, wait_for
-from tests.made_runs import edit_status
+from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
+from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.made_runs import edit_status
 
 SLOW_FIRST = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
 

@@ -7,8 +7,8 @@ import pytest
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
-from tests.cli.calling import lab, write_experiment
-from tests.made_runs import Told, make_grid, write_run
+from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.made_runs import Told, make_grid, write_run
 
 
 def script(slot: Slot) -> Told:

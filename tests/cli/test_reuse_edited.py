@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from labrunner.evaluation import eval_retry, eval_set
-from tests.cli.calling import lab, write_experiment
-from tests.solve.authoring import run, write_task
+from labrunner.evaluation.evaluate import eval_retry, eval_set
+from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.solve.authoring import run, write_task
 
 TASK = """
 import {name}

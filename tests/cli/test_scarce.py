@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox import seccomp
-from tests.cli.calling import AGENT, LAB, Answer, environment, lab, write_experiment
+from labrunner.sandbox.bubblewrap import seccomp
+from tests.kit.cli.calling import AGENT, LAB, Answer, environment, lab, write_experiment
 
 SLOW = "import time; time.sleep(1)\n" + AGENT
 

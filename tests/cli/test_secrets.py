@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import AGENT, lab, write_experiment
-from tests.cli.test_run import KINDS
+from tests.cli.carrying.test_run import KINDS
+from tests.kit.cli.calling import AGENT, lab, write_experiment
 
 SECRET = "sk-live-0123456789abcdef"
 LEAKS = (

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import LAB, environment, lab, write_experiment
-from tests.cli.test_retry import flaky, starts
-from tests.cli.test_run import AGENT_SHOUTS, wait_for
+from tests.cli.carrying.test_retry import flaky, starts
+from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
+from tests.kit.cli.calling import LAB, environment, lab, write_experiment
 
 SLOW = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import LAB, environment, lab, write_experiment
-from tests.cli.test_run import wait_for
+from tests.cli.carrying.test_run import wait_for
+from tests.kit.cli.calling import LAB, environment, lab, write_experiment
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 SLOW_IMPORT = """
@@ -62,7 +62,7 @@ def seconds_used(pid: int) -> float:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("module", ["labrunner.cli.commands", "labrunner.engine.session"])
+@pytest.mark.parametrize("module", ["labrunner.cli.catalogue", "labrunner.runner.sitting.sitting"])
 def test_a_signal_while_a_command_loads_ends_it_without_a_word(
     tmp_path: Path, number: signal.Signals, module: str
 ) -> None:

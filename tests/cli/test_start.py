@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.calling import environment, write_experiment
+from tests.kit.cli.calling import environment, write_experiment
 
 PROGRAM = """
 import sys
 from labrunner.cli.main import run
 code = run(sys.argv[1:])
-heavy = {"numpy", "scipy", "duckdb", "aiodocker", "tarfile", "labrunner.cli.retry"}
+heavy = {"numpy", "scipy", "duckdb", "aiodocker", "tarfile", "labrunner.cli.carrying.retry"}
 light = {"pydantic", "rich", "typer", "yaml", "jsonschema_rs", "asyncio"}
 print("loaded:", *sorted((heavy | light) & sys.modules.keys()), file=sys.stderr)
 sys.exit(code)

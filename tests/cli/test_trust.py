@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import GRADER, lab, write_experiment
+from tests.kit.cli.calling import GRADER, lab, write_experiment
 
 pytestmark = pytest.mark.bwrap
 

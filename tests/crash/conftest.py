@@ -5,9 +5,9 @@ import pytest
 
 from labrunner.cli.main import run
 from labrunner.store.layout import RunPaths
-from tests.cli.calling import Answer
-from tests.crash.damaging import CRASHED, FINISHED, Lab, Masters, make_masters
-from tests.crash.driving import Driver, open_driver
+from tests.kit.cli.calling import Answer
+from tests.kit.crash.damaging import CRASHED, FINISHED, Lab, Masters, make_masters
+from tests.kit.crash.driving import Driver, open_driver
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_finished
-from labrunner.store.salvage import iter_sound
-from labrunner.store.verify import verify
-from tests.cli.calling import Answer, lab
-from tests.crash.driver import Job, digest_slot
-from tests.crash.driving import Driver
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
-from tests.engine.running import committed_bytes
+from labrunner.store.reading.run_state import iter_finished
+from labrunner.store.reading.salvage import iter_sound
+from tests.kit.cli.calling import Answer, lab
+from tests.kit.crash.driver import Job, digest_slot
+from tests.kit.crash.driving import Driver
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
 

@@ -13,15 +13,15 @@ import pytest
 
 from labrunner.errors import StoreError
 from labrunner.store.layout import RunPaths
-from labrunner.store.writer import RunWriter, open_writer
-from tests.cli.calling import lab, write_experiment
-from tests.cli.test_run import AGENT_SHOUTS
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, open_driver
-from tests.crash.faults import Fault
-from tests.crash.invariants import check_complete, check_dead
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
-from tests.store.sample import make_rows, make_run
+from labrunner.store.writing.writer import RunWriter, open_writer
+from tests.cli.carrying.test_run import AGENT_SHOUTS
+from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, open_driver
+from tests.kit.crash.faults import Fault
+from tests.kit.crash.invariants import check_complete, check_dead
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.store.sample import make_rows, make_run
 
 pytestmark = pytest.mark.crash
 

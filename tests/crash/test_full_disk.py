@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import lab, write_experiment
+from tests.kit.cli.calling import lab, write_experiment
 
 pytestmark = [pytest.mark.crash, pytest.mark.root]
 

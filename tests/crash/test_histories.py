@@ -15,14 +15,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import list_runs
-from labrunner.store.reading import iter_finished, read_state
-from labrunner.store.verify import verify
-from tests.crash.driver import Job, digest_slot
-from tests.crash.driving import Driver, Heard
-from tests.crash.scenario import Shape, write_scenario
+from labrunner.store.reading.listing import list_runs
+from labrunner.store.reading.run_state import iter_finished, read_state
+from tests.kit.crash.driver import Job, digest_slot
+from tests.kit.crash.driving import Driver, Heard
+from tests.kit.crash.scenario import Shape, write_scenario
 
 pytestmark = pytest.mark.crash
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from labrunner.store.layout import RunPaths
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, Heard
-from tests.crash.invariants import check_complete, check_dead
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, Heard
+from tests.kit.crash.invariants import check_complete, check_dead
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
 
 pytestmark = pytest.mark.crash
 

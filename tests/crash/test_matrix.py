@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.lock import acquire
-from labrunner.store.verify import verify
-from tests.crash.damaging import CRASHED, FINISHED, Lab, Masters, tree
+from labrunner.store.rows.lock import acquire
+from tests.kit.crash.damaging import CRASHED, FINISHED, Lab, Masters, tree
 
 pytestmark = pytest.mark.crash
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
-from labrunner.store.reading import iter_trials
-from labrunner.store.verify import verify
-from tests.builders import make_policy
-from tests.engine.running import Stage, answer, is_pass, make_sums
+from labrunner.store.checking.verification import verify
+from labrunner.store.reading.run_state import iter_trials
+from tests.kit.builders import make_policy
+from tests.kit.runner.running import Stage, answer, is_pass, make_sums
 
 EX_TEMPFAIL = 75
 OUTAGE_S = 1.0

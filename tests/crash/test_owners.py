@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
 from labrunner.store.layout import RunPaths
-from tests.cli.calling import lab
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, Heard, open_driver
-from tests.crash.invariants import check_complete, check_dead
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.cli.calling import lab
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, Heard, open_driver
+from tests.kit.crash.invariants import check_complete, check_dead
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
 
 pytestmark = pytest.mark.crash
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from labrunner.store.layout import RunPaths
-from tests.crash.disks import copy_image, make_image, mounted, skip_without_disks
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, Heard, open_driver
-from tests.crash.invariants import check_complete, check_dead
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.crash.disks import copy_image, make_image, mounted, skip_without_disks
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, Heard, open_driver
+from tests.kit.crash.invariants import check_complete, check_dead
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
 
 pytestmark = [pytest.mark.crash, pytest.mark.root]
 

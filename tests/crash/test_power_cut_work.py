@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import GRADER, LAB, environment, lab, write_experiment
-from tests.cli.test_run import wait_for
-from tests.crash.disks import copy_image, make_image, mounted, skip_without_disks
+from tests.cli.carrying.test_run import wait_for
+from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
+from tests.kit.crash.disks import copy_image, make_image, mounted, skip_without_disks
 
 pytestmark = [pytest.mark.crash, pytest.mark.root]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.bwrap import works_here
+from labrunner.sandbox.bubblewrap.program import works_here
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_finished
-from labrunner.store.verify import verify
-from tests.cli.calling import LAB, environment, lab, write_experiment
-from tests.cli.test_run import AGENT_SHOUTS, KINDS, wait_for
-from tests.engine.running import committed_bytes
+from labrunner.store.reading.run_state import iter_finished
+from tests.cli.carrying.test_run import AGENT_SHOUTS, KINDS, wait_for
+from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.records.ids import make_trial_id
+from labrunner.files.points import POINTS
+from labrunner.records.encoding.ids import make_trial_id
 from labrunner.store.layout import RunPaths
-from labrunner.store.points import POINTS
-from labrunner.store.record import read_crashes
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, Heard
-from tests.crash.invariants import check_complete, check_dead
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
+from labrunner.store.rows.single_records import read_crashes
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, Heard
+from tests.kit.crash.invariants import check_complete, check_dead
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
 
 pytestmark = pytest.mark.crash
 

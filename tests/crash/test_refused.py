@@ -8,9 +8,9 @@ import pytest
 
 from labrunner.errors import DamagedRun
 from labrunner.store.layout import RunPaths
-from labrunner.store.writer import open_writer
-from tests.crash.damaging import CRASHED, FINISHED, Lab, Masters, change, tree
-from tests.made_runs import Told, make_grid, write_run
+from labrunner.store.writing.writer import open_writer
+from tests.kit.crash.damaging import CRASHED, FINISHED, Lab, Masters, change, tree
+from tests.kit.made_runs import Told, make_grid, write_run
 
 pytestmark = pytest.mark.crash
 

@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.listing import list_runs
-from labrunner.store.verify import verify
-from tests.crash.driver import Job
-from tests.crash.driving import Driver, Heard
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
-from tests.engine.running import committed_bytes
+from labrunner.store.reading.listing import list_runs
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver, Heard
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
 

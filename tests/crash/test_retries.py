@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.verify import verify
-from tests.crash.driver import Job
-from tests.crash.driving import Driver
-from tests.crash.scenario import Shape, write_scenario
-from tests.engine.running import committed_bytes
+from tests.kit.crash.driver import Job
+from tests.kit.crash.driving import Driver
+from tests.kit.crash.scenario import Shape, write_scenario
+from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
 

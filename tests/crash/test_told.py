@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from labrunner.store.layout import RunPaths
-from tests.cli.calling import LAB, environment
-from tests.crash.damaging import CRASHED, FINISHED, Lab, change, tree
+from tests.kit.cli.calling import LAB, environment
+from tests.kit.crash.damaging import CRASHED, FINISHED, Lab, change, tree
 
 pytestmark = pytest.mark.crash
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import DamagedRun
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.opening import OpeningReport
-from labrunner.store.reading import iter_finished
-from labrunner.store.verify import verify
-from labrunner.store.writer import open_writer
-from tests.crash.driver import Job, digest_slot
-from tests.crash.driving import Driver
-from tests.crash.scenario import RUN_ID, Shape, write_scenario
-from tests.made_runs import edit_status
-from tests.store.sample import make_status
+from labrunner.store.opening.opening import OpeningReport
+from labrunner.store.reading.run_state import iter_finished
+from labrunner.store.writing.writer import open_writer
+from tests.kit.crash.driver import Job, digest_slot
+from tests.kit.crash.driving import Driver
+from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.made_runs import edit_status
+from tests.kit.store.sample import make_status
 
 pytestmark = pytest.mark.crash
 

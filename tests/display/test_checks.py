@@ -1,6 +1,6 @@
 from labrunner.display.checks import show_checks, show_warnings
 from labrunner.sandbox.door import Check
-from tests.display.printing import to_text
+from tests.kit.display.printing import to_text
 
 GOOD = Check(name="storage", passed=True, message="a local file system")
 BAD = Check(name="disk", passed=False, message="3.0 GB free, min_free_disk_gb asks for 5")

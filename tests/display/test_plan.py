@@ -10,10 +10,10 @@ from labrunner.display.plan import (
     format_command,
     show_plan,
 )
-from labrunner.engine.footprint import Footprint
-from labrunner.experiment.load import load
-from labrunner.experiment.model import Budget, Experiment, Keep, Metric, Network, Order
-from tests.display.printing import to_text
+from labrunner.experiment.resolved import Budget, DeclaredMetric, Experiment, Keep, Network, Order
+from labrunner.experiment.resolving.load import load
+from labrunner.runner.upkeep.footprint import Footprint
+from tests.kit.display.printing import to_text
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
 
@@ -152,6 +152,6 @@ def test_a_plan_with_too_few_tasks_to_speak_of_others_says_so(experiment: Experi
 
 
 def test_a_declared_metric_is_told(experiment: Experiment) -> None:
-    metric = Metric(name="seconds", better="lower", min=0.0)
+    metric = DeclaredMetric(name="seconds", better="lower", min=0.0)
     tasks = tuple(replace(task, grader=replace(task.grader, metric=metric)) for task in experiment.tasks)
     assert "metric seconds, lower is better, from 0" in lines_of(replace(experiment, tasks=tasks))

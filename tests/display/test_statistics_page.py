@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 
-from labrunner.analysis.comparison import Conclusion
-from labrunner.analysis.interval import Method
-from labrunner.display import breakdown, report, show
-from labrunner.interop.export import FORMATS
+from labrunner.analysis.comparing.comparison import Conclusion
+from labrunner.analysis.inference.interval import Method
+from labrunner.display.results import breakdown, report, show
+from labrunner.interop.registry import FORMATS
 from labrunner.query.views import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs"

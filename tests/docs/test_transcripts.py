@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.bwrap import works_here
-from tests.docs.pages import fences, name, pages
-from tests.docs.transcripts import Session, is_like, replay
+from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.docs.pages import fences, name, pages
+from tests.kit.docs.transcripts import Session, is_like, replay
 
 SHOWN = [
     page for page in pages() if any(fence.language == "console" for fence in fences(page.read_text("utf-8")))

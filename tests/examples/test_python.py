@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.solve.authoring import retry, run
+from tests.kit.solve.authoring import retry, run
 
 EXAMPLES = Path(__file__).parents[2] / "examples/python"
 FOUND = {

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.model import SandboxPlan
+from labrunner.experiment.resolved import SandboxPlan
 from labrunner.sandbox.door import NO_DEMANDS, Check, Demands
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.trial.assignment import TrialContext
-from tests.builders import make_experiment, make_task
+from tests.kit.builders import make_experiment, make_task
 
 ENOUGH = 8
 """One after another, eight large images took half a minute."""

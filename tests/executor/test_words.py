@@ -7,12 +7,12 @@ import pytest
 
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.words import check_words
-from labrunner.experiment.model import Setup
+from labrunner.experiment.resolved import Setup
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.trial.assignment import TrialContext
-from tests.builders import make_agent, make_experiment, make_grader, make_task, make_variant
+from tests.kit.builders import make_agent, make_experiment, make_grader, make_task, make_variant
 
 KIB = 1024
 

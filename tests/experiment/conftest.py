@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiment.authoring import Bench, enter
+from tests.kit.experiment.authoring import Bench, enter
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import ExitCode, InputError
-from labrunner.experiment.load import load
-from tests.experiment.authoring import AGENT, GRADER, SMALL, TASKS, Bench
+from labrunner.experiment.resolving.load import load
+from tests.kit.experiment.authoring import AGENT, GRADER, SMALL, TASKS, Bench
 
 HEAD = f"name: small\n{AGENT}{GRADER}"
 FAIL_ON_ERROR = (

@@ -1,8 +1,8 @@
 import pytest
 
 from labrunner.experiment import codec
-from labrunner.records import canonical
-from tests.experiment.authoring import SMALL, TASKS, Bench
+from labrunner.records.encoding import canonical
+from tests.kit.experiment.authoring import SMALL, TASKS, Bench
 
 ROWS = """tasks:
   - {id: a, input: {deep: [1, 2.5, null, {x: true}]}, target: null, group: g, tags: [t], metadata: {m: [1]}}

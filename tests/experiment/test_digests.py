@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from labrunner.experiment.digests import digest_experiment, digest_task, digest_variant
-from labrunner.experiment.load import Overrides, load
-from labrunner.experiment.model import Experiment, Task, Variant
-from tests.experiment.authoring import Bench, enter
+from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
+from labrunner.experiment.resolving.load import Overrides, load
+from tests.kit.experiment.authoring import Bench, enter
 
 TEXT = """\
 name: golden
@@ -141,7 +141,7 @@ def test_a_folders_content_is_part_of_what_uses_it(golden: Bench) -> None:
 def test_every_field_is_either_measured_or_named_as_not_measured(golden: Bench) -> None:
     """A new field of the model changes a digest unless it is left out on purpose."""
     experiment = golden.load(TEXT)
-    assert changing_fields(experiment.tasks[1], digest_task) == {field.name for field in fields(Task)} - {
+    assert changing_fields(experiment.tasks[1], digest_task) == {field.name for field in fields(TaskSpec)} - {
         "digest", "solution", "group", "tags", "metadata",
     }  # fmt: skip
     assert changing_fields(experiment.variants[0], digest_variant) == {
@@ -152,7 +152,7 @@ def test_every_field_is_either_measured_or_named_as_not_measured(golden: Bench) 
     }  # fmt: skip
 
 
-def changing_fields(value: Experiment | Task | Variant, digest: Callable[[Any], str]) -> set[str]:
+def changing_fields(value: Experiment | TaskSpec | Variant, digest: Callable[[Any], str]) -> set[str]:
     changed = set()
     for field in fields(value):
         if field.name in ("tasks", "variants"):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labrunner.experiment.model import Order
+from labrunner.experiment.resolved import Order
 from labrunner.experiment.schedule import Permutation, Schedule
-from labrunner.records import canonical
-from labrunner.records.ids import make_trial_id
-from tests.experiment.authoring import SMALL, Bench
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import make_trial_id
+from tests.kit.experiment.authoring import SMALL, Bench
 
 schedules = st.builds(
     Schedule,

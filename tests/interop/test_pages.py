@@ -10,13 +10,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from labrunner.engine.lookup import RunInFull, read_in_full
 from labrunner.experiment.schedule import Slot
-from labrunner.interop.export import export
-from tests.browser import Page, page_of
-from tests.builders import make_experiment, make_task, make_variant
-from tests.interop.exported import HOSTILE, TASKS, make_picture
-from tests.made_runs import Told, make_grid, write_run
+from labrunner.interop.registry import export
+from labrunner.runner.reports.lookup import RunInFull, read_in_full
+from tests.kit.browser import Page, page_of
+from tests.kit.builders import make_experiment, make_task, make_variant
+from tests.kit.interop.exported import HOSTILE, TASKS, make_picture
+from tests.kit.made_runs import Told, make_grid, write_run
 
 COLUMN = """(name) => {
   const heads = [...document.querySelectorAll("#trials th")].map((th) => th.textContent);

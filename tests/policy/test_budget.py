@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from labrunner.experiment.model import Budget
+from labrunner.experiment.resolved import Budget
 from labrunner.policy.budget import (
     HEARD_ENOUGH,
     Spending,

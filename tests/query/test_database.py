@@ -14,7 +14,7 @@ import pytest
 from labrunner.analysis.tables import arrow_table, pandas_table
 from labrunner.errors import DamagedRun, InputError
 from labrunner.experiment.schedule import Slot
-from labrunner.interop.export import export_rows
+from labrunner.interop.registry import export_rows
 from labrunner.query import database
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
@@ -23,9 +23,9 @@ from labrunner.query.views import VIEWS
 from labrunner.records.cause import Cause
 from labrunner.records.completion import FileRef
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading import iter_finished
-from tests.builders import make_task
-from tests.made_runs import Told, make_grid, mark, write_run
+from labrunner.store.reading.run_state import iter_finished
+from tests.kit.builders import make_task
+from tests.kit.made_runs import Told, make_grid, mark, write_run
 
 EVENTS = FileRef(path="state/events.jsonl", digest="sha256:" + "0" * 64, size=1)
 

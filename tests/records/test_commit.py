@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from labrunner.records import canonical
 from labrunner.records.commit import CommitLine, chain_next, chain_start, follows, seal
+from labrunner.records.encoding import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, TrialRow, lines_digest
 
 VECTORS: dict[str, Any] = json.loads(

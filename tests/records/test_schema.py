@@ -3,9 +3,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from labrunner.records import canonical, schema
+from labrunner.records import schema
 from labrunner.records.completion import ArtifactRef, Evaluator
-from labrunner.records.ids import Ids
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import Ids
 from labrunner.records.rows import Benchmark, ScoreRow
 
 

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.bwrap import works_here
-from labrunner.sandbox.cgroup import control_groups
+from labrunner.sandbox.bubblewrap.program import works_here
 from labrunner.sandbox.door import SandboxMaker
-from labrunner.sandbox.makers import make
-from tests.sandbox.place import Place, make_place
+from labrunner.sandbox.processes.cgroup import control_groups
+from labrunner.sandbox.registry import make
+from tests.kit.sandbox.place import Place, make_place
 
 KINDS = [pytest.param("bubblewrap", marks=pytest.mark.bwrap), "process"]
 

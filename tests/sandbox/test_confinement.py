@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from labrunner.experiment.model import Network
-from labrunner.sandbox.makers import make
-from tests.sandbox.place import Place, make_place, phase, plan, sh
-from tests.sandbox.users import drive_as_plain_user, drive_as_this_user, give_to_nobody
+from labrunner.experiment.resolved import Network
+from labrunner.sandbox.registry import make
+from tests.kit.sandbox.place import Place, make_place, phase, plan, sh
+from tests.kit.sandbox.users import drive_as_plain_user, drive_as_this_user, give_to_nobody
 
 pytestmark = pytest.mark.bwrap
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "kit/sandbox"
 
 
 @dataclass(frozen=True, kw_only=True)

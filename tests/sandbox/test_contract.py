@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.model import Network
+from labrunner.experiment.resolved import Network
 from labrunner.sandbox.door import SandboxMaker
-from tests.sandbox.place import PATH, Place, make_place, phase, sh
+from tests.kit.sandbox.place import PATH, Place, make_place, phase, sh
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 75, 137, 255])

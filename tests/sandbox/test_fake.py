@@ -6,7 +6,7 @@ import pytest
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.sandbox.fake import FakeMaker
-from tests.sandbox.place import make_place, sh
+from tests.kit.sandbox.place import make_place, sh
 
 
 async def test_phases_run_in_order_over_the_same_folders(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.makers import make
-from tests.sandbox.place import Place, make_place, phase
+from labrunner.sandbox.registry import make
+from tests.kit.sandbox.place import Place, make_place, phase
 
-KEYS = Path(__file__).with_name("keys.py")
+KEYS = Path(__file__).parents[1] / "kit/sandbox/keys.py"
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not Path("/proc/keys").exists(), reason="this kernel has no keyrings"
 )
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 RUNNER = """
 import sys
-from tests.sandbox.keys import leave, look
+from tests.kit.sandbox.keys import leave
+from tests.kit.sandbox.keys import look
 from tests.sandbox.test_keyrings import carry_out
 assert leave("host", b"the-hosts") >= 0
 assert "the-hosts" in look()
@@ -48,7 +49,9 @@ def carry_out(kind: str, root: str) -> None:
 
 def look_inside(kind: str, root: Path) -> list[dict[str, object]]:
     # A session keyring of its own: what the test leaves in one is gone with this process.
-    script = f"from labrunner.sandbox.kernel import take_fresh_keyring; take_fresh_keyring()\n{RUNNER}"
+    script = (
+        f"from labrunner.sandbox.processes.kernel import take_fresh_keyring; take_fresh_keyring()\n{RUNNER}"
+    )
     here = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", script, kind, str(root)],

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.cgroup import control_groups
-from tests.sandbox.place import Place, plan, sh
+from labrunner.sandbox.processes.cgroup import control_groups
+from tests.kit.sandbox.place import Place, plan, sh
 
 pytestmark = pytest.mark.crash
-DRIVER = Path(__file__).with_name("driver.py")
+DRIVER = Path(__file__).parents[1] / "kit/sandbox/driver.py"
 
 
 def start_driver(place: Place, kind: str, agent: list[str], **more: float) -> subprocess.Popen[bytes]:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import InputError, InputErrors
-from labrunner.solve.command import command_solver
-from labrunner.solve.scorers import includes
-from tests.cli.calling import lab
-from tests.solve.authoring import make_task, retry, run, samples, write_task
-from tests.solve.test_limits import spending
+from labrunner.solve.authoring.command import command_solver
+from labrunner.solve.library.scorers import includes
+from tests.kit.cli.calling import lab
+from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
+from tests.solve.values.test_meter import spending
 
 SIX = samples(*"abcdef", target="answer")
 REPORTS = """

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.calling import lab, write_experiment
-from tests.solve.authoring import write_task
+from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.solve.authoring import write_task
 
 TASKS = """
 import pathlib

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.engine.continuing import PolicyChanges, continue_run
-from labrunner.engine.run import RunOptions
-from labrunner.evaluation import eval_set
+from labrunner.evaluation.evaluate import eval_set
 from labrunner.log import (
     list_eval_logs,
     read_eval_log,
     recover_eval_log,
     recoverable_eval_logs,
 )
+from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.start import RunOptions
 from labrunner.solve.origin import PythonTasks
-from labrunner.store.buffer import read_live
+from labrunner.store.buffering.buffer import read_live
+from labrunner.store.buffering.transcripts import read_transcripts
 from labrunner.store.layout import RunPaths
-from labrunner.store.transcripts import read_transcripts
-from tests.cli.calling import lab
-from tests.solve.authoring import retry, write_task
+from tests.kit.cli.calling import lab
+from tests.kit.solve.authoring import retry, write_task
 
 pytestmark = pytest.mark.crash
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.credentials import find_password, hide_credentials
-from tests.cli.calling import Answer, lab
-from tests.solve.authoring import write_task
-from tests.solve.chatserver import ChatServer, Say, last_user, serving
+from labrunner.experiment.addresses import find_password, hide_credentials
+from tests.kit.cli.calling import Answer, lab
+from tests.kit.solve.authoring import write_task
+from tests.kit.solve.chatserver import ChatServer, Say, last_user, serving
 
 PASSWORD = "correct-horse-battery"
 LETTERS = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, fences
+from tests.kit.docs.pages import ROOT, fences
 
 PAGE = ROOT / "docs/python-tasks.md"
 

@@ -10,16 +10,16 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.log import EvalLog
-from labrunner.solve.backend import ProviderTrouble
-from labrunner.solve.mock import trouble
-from labrunner.solve.sample import Target
-from labrunner.solve.score import Score
-from labrunner.solve.scorer import scorer
-from labrunner.solve.scorers import includes
-from labrunner.solve.solver import Generate, solver
-from labrunner.solve.solvers import generate, user_message
-from labrunner.solve.state import TaskState
-from tests.solve.authoring import answering, make_task, retry, run, samples, write_task
+from labrunner.solve.authoring.scorer import scorer
+from labrunner.solve.authoring.solver import Generate, solver
+from labrunner.solve.library.scorers import includes
+from labrunner.solve.library.solvers import generate, user_message
+from labrunner.solve.models.backend import ProviderTrouble
+from labrunner.solve.models.mock import trouble
+from labrunner.solve.values.sample import Target
+from labrunner.solve.values.score import Score
+from labrunner.solve.values.state import TaskState
+from tests.kit.solve.authoring import answering, make_task, retry, run, samples, write_task
 
 
 def failing_first(times: int) -> object:
@@ -289,7 +289,7 @@ def test_errors_and_usage_of_the_runs_before_stay_with_a_sample_through_retries(
 def test_a_retry_by_path_or_id_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_task(tmp_path, FLAKY.format(folder=tmp_path))
     log = run(str(file), tmp_path)
-    from labrunner.evaluation import eval_retry
+    from labrunner.evaluation.evaluate import eval_retry
 
     assert eval_retry(log.location, display=False)[0].status == "success"
     assert eval_retry([Path(log.location), EvalLog(log.location)], display=False)[1].status == "success"

@@ -8,19 +8,19 @@ import pytest
 
 from labrunner import Epochs, Task, task
 from labrunner.errors import InputError
-from labrunner.evaluation import eval as evaluate
-from labrunner.evaluation import eval_async, eval_set
+from labrunner.evaluation.evaluate import eval as evaluate
+from labrunner.evaluation.evaluate import eval_async, eval_set
 from labrunner.log import EvalLog, list_eval_logs, read_eval_log
-from labrunner.solve.metrics import accuracy, mean, std
-from labrunner.solve.model import get_model
-from labrunner.solve.sample import Sample, Target
-from labrunner.solve.score import Score
-from labrunner.solve.scorer import scorer
-from labrunner.solve.scorers import exact, includes
-from labrunner.solve.solver import Generate, solver
-from labrunner.solve.solvers import generate, system_message
-from labrunner.solve.state import TaskState
-from tests.solve.authoring import answering, make_task, run, samples, write_task
+from labrunner.solve.authoring.scorer import scorer
+from labrunner.solve.authoring.solver import Generate, solver
+from labrunner.solve.library.scorers import exact, includes
+from labrunner.solve.library.solvers import generate, system_message
+from labrunner.solve.models.asking import get_model
+from labrunner.solve.scoring.metrics import accuracy, mean, std
+from labrunner.solve.values.sample import Sample, Target
+from labrunner.solve.values.score import Score
+from labrunner.solve.values.state import TaskState
+from tests.kit.solve.authoring import answering, make_task, run, samples, write_task
 
 
 def test_a_task_is_solved_scored_and_logged(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def flaky():
 
 
 def test_custom_metrics_are_computed_where_their_code_is_at_hand(tmp_path: Path) -> None:
-    from labrunner.solve.score import metric
+    from labrunner.solve.values.score import metric
 
     @metric
     def worst() -> object:

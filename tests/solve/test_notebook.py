@@ -11,11 +11,11 @@ import pytest
 import labrunner.log
 from labrunner import Epochs
 from labrunner.errors import InputError
-from labrunner.evaluation import eval as evaluate
-from labrunner.evaluation import eval_retry
+from labrunner.evaluation.evaluate import eval as evaluate
+from labrunner.evaluation.evaluate import eval_retry
 from labrunner.log import list_eval_logs, read_eval_log, recover_eval_log, recoverable_eval_logs
-from tests.cli.calling import environment
-from tests.solve.authoring import answering, make_task, run, samples, write_task
+from tests.kit.cli.calling import environment
+from tests.kit.solve.authoring import answering, make_task, run, samples, write_task
 
 FAILING = """
 @solver

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import typer
 
-from labrunner.cli.run import app
-from labrunner.engine.retrying import merge_overrides
+from labrunner.cli.carrying.run import app
 from labrunner.errors import InputError
-from labrunner.experiment.overrides import Overrides
-from labrunner.options import NewEvalOptions
-from labrunner.solve.environment import sandbox
-from labrunner.solve.sample import Sample
-from tests.solve.authoring import make_task, retry, run, samples, write_task
-from tests.solve.test_sandboxes import in_sandbox
+from labrunner.evaluation.eval_options import NewEvalOptions
+from labrunner.experiment.resolving.overrides import Overrides
+from labrunner.runner.again.retrying import merge_overrides
+from labrunner.solve.models.environment import sandbox
+from labrunner.solve.values.sample import Sample
+from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
+from tests.solve.resolving.test_sandboxes import in_sandbox
 
 OTHERWISE = {
     "replications": "epochs",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.solve.mock import trouble
-from tests.solve.authoring import answering, make_task, run, samples
+from labrunner.solve.models.mock import trouble
+from tests.kit.solve.authoring import answering, make_task, run, samples
 
 OUTAGE_S = 1.0
 SAMPLES = 200

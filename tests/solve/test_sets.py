@@ -8,10 +8,10 @@ import pytest
 
 import labrunner
 from labrunner.errors import InputError
-from labrunner.evaluation import eval_set
+from labrunner.evaluation.evaluate import eval_set
 from labrunner.log import list_eval_logs
-from tests.cli.calling import lab
-from tests.solve.authoring import make_task, retry, samples, write_task
+from tests.kit.cli.calling import lab
+from tests.kit.solve.authoring import make_task, retry, samples, write_task
 
 COUNTED = """
 import pathlib

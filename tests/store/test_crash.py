@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.files.points import POINTS
+from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
-from labrunner.store.points import POINTS
-from labrunner.store.reading import iter_finished, read_state
-from labrunner.store.verify import verify
-from tests.store.driver import PLANNED, write_all
-from tests.store.sample import committed_bytes
+from labrunner.store.reading.run_state import iter_finished, read_state
+from tests.kit.store.driver import PLANNED, write_all
+from tests.kit.store.sample import committed_bytes
 
 ROOT = Path(__file__).parents[2]
 WRITING = [point for point in POINTS if not point.startswith(("open.", "recover.", "marks."))]
@@ -38,7 +38,7 @@ class Ended:
 
 def drive(runs_dir: Path, die_at: str) -> Ended:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/store/driver.py"), str(runs_dir)],
+        [sys.executable, str(ROOT / "tests/kit/store/driver.py"), str(runs_dir)],
         env=os.environ | {"LAB_DIE_AT": die_at, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         stdout=subprocess.PIPE,
         timeout=60,

@@ -6,12 +6,12 @@ import pytest
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.folders import digest_folder
-from labrunner.experiment.model import Folder, KeepPolicy, Setup, WorkspaceFile
+from labrunner.experiment.resolved import Folder, KeepPolicy, Setup, WorkspaceFile
+from labrunner.files.strangers.removal import remove_tree
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
-from labrunner.trial.removal import remove_tree
-from tests.builders import (
+from tests.kit.builders import (
     make_agent,
     make_experiment,
     make_grader,
@@ -19,7 +19,7 @@ from tests.builders import (
     make_task,
     make_variant,
 )
-from tests.trial.attempting import Attempt, ok, scores
+from tests.kit.trial.attempting import Attempt, ok, scores
 
 PASS = scores('{"verdict": "pass"}')
 

@@ -10,8 +10,8 @@ import pytest
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
-from tests.builders import make_agent, make_experiment, make_grader, make_task, make_variant
-from tests.trial.attempting import Attempt, Step, exits, ok, scores
+from tests.kit.builders import make_agent, make_experiment, make_grader, make_task, make_variant
+from tests.kit.trial.attempting import Attempt, Step, exits, ok, scores
 
 
 def writes_symlink(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
@@ -214,7 +214,7 @@ async def test_pass_at_moves_the_line(tmp_path: Path) -> None:
 async def test_a_failed_setup_is_its_own_cause_and_no_agent_starts(
     tmp_path: Path, end: Step, reason: str
 ) -> None:
-    from labrunner.experiment.model import Setup
+    from labrunner.experiment.resolved import Setup
 
     experiment = make_experiment(variants=(make_variant(setup=Setup(command=("setup",))),))
     run = Attempt(experiment, tmp_path, {"setup": end})

@@ -3,17 +3,19 @@ import json
 import pytest
 
 from labrunner.errors import GraderFailed
-from labrunner.experiment.model import Metric
-from labrunner.records.ids import Ids
+from labrunner.experiment.resolved import DeclaredMetric
+from labrunner.records.encoding.ids import Ids
 from labrunner.trial.judgement import Identity, Judgement, judge
 
 IDENTITY = Identity(
     ids=Ids(run_id="run", trial_id="t", variant_id="a", task_id="t0", repl_idx=0), schedule_idx=0, attempt=1
 )
-SECONDS = Metric(name="seconds", better="lower", min=0.0, max=600.0)
+SECONDS = DeclaredMetric(name="seconds", better="lower", min=0.0, max=600.0)
 
 
-def judged(score: dict[str, object], *, metric: Metric | None = SECONDS, pass_at: float = 10.0) -> Judgement:
+def judged(
+    score: dict[str, object], *, metric: DeclaredMetric | None = SECONDS, pass_at: float = 10.0
+) -> Judgement:
     return judge(json.dumps(score).encode(), IDENTITY, pass_at=pass_at, metric=metric)
 
 

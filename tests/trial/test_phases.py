@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from labrunner.experiment.model import Resources
+from labrunner.experiment.resolved import Resources
 from labrunner.experiment.schedule import Slot
 from labrunner.sandbox.door import GuestPaths
 from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, AttemptScene, TrialContext, set_scene
 from labrunner.trial.phases import AgentEnding
-from tests.builders import make_agent, make_experiment, make_grader, make_task, make_variant
+from tests.kit.builders import make_agent, make_experiment, make_grader, make_task, make_variant
 
 GUEST = GuestPaths(
     inputs="/agentlab/in",

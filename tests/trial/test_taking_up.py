@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.engine.resumption import Situation, plan_resumption
-from labrunner.experiment.model import Setup
+from labrunner.experiment.resolved import Setup
+from labrunner.files.host import boot_id
 from labrunner.records.completion import Completion, Graded
-from labrunner.sandbox.bubblewrap import BubblewrapMaker
-from labrunner.sandbox.bwrap import works_here
+from labrunner.runner.sitting.decide import Situation, plan_resumption
+from labrunner.sandbox.bare import ProcessMaker
+from labrunner.sandbox.bubblewrap.namespaced import BubblewrapMaker
+from labrunner.sandbox.bubblewrap.program import works_here
 from labrunner.sandbox.door import SandboxMaker, Survivor
-from labrunner.sandbox.marks import boot_id
-from labrunner.sandbox.process import ProcessMaker
-from labrunner.store.attempts import AttemptNote
-from tests.builders import (
+from labrunner.store.buffering.attempts import AttemptNote
+from tests.kit.builders import (
     NO_NETWORK,
     make_agent,
     make_experiment,
@@ -22,7 +22,7 @@ from tests.builders import (
     make_task,
     make_variant,
 )
-from tests.trial.attempting import Attempt
+from tests.kit.trial.attempting import Attempt
 
 GRADE = "test -e answer && cp right $$AGENTLAB_BENCHMARK_SCORE_PATH"
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from labrunner.errors import GraderFailed
+from labrunner.files.strangers.hostile import Refusal
 from labrunner.records.completion import Graded, PhaseFact
-from labrunner.records.ids import Ids
+from labrunner.records.encoding.ids import Ids
 from labrunner.trial.classification import AgentFacts, end_before_grading
-from labrunner.trial.handedin import Refusal
 from labrunner.trial.judgement import Identity, judge
 
 

@@ -10,19 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
-from labrunner.analysis.breakdown import Breakdown, break_down
-from labrunner.analysis.cautions import Caution, find_cautions
-from labrunner.analysis.comparison import Comparison, compare_all
-from labrunner.analysis.conduct import Conduct
-from labrunner.analysis.expense import Expense
-from labrunner.analysis.figures import Figures, compute_all, from_plain, to_plain
-from labrunner.analysis.outage import Outage, find_outage
-from labrunner.analysis.pairing import Arm
-from labrunner.analysis.price import Standing, rank
-from labrunner.analysis.retryshift import RetryShift, report_retries
-from labrunner.analysis.sentences import describe
-from labrunner.analysis.tally import Cell, Tally, VariantTally
-from labrunner.experiment.model import Budget, Population
+from labrunner.analysis.comparing.breakdown import Breakdown, break_down
+from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.pairing import Arm
+from labrunner.analysis.describing.figures import Figures, compute_all, from_plain, to_plain
+from labrunner.analysis.describing.price import Standing, rank
+from labrunner.analysis.judging.cautions import Caution, find_cautions
+from labrunner.analysis.judging.outage import Outage, find_outage
+from labrunner.analysis.judging.retryshift import RetryShift, report_retries
+from labrunner.analysis.judging.sentences import describe
+from labrunner.analysis.sums.conduct import Conduct
+from labrunner.analysis.sums.expense import Expense
+from labrunner.analysis.sums.tally import Cell, Tally, VariantTally
+from labrunner.experiment.resolved import Budget, Population
 
 _SUMS: Final = tuple(field.name for field in fields(Cell))
 

@@ -8,13 +8,13 @@ from dataclasses import asdict
 
 import msgspec
 
-from labrunner.analysis.conduct import Conduct
-from labrunner.analysis.expense import Expense
-from labrunner.analysis.figures import Figures
-from labrunner.analysis.lineage import Lineage
+from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
-from labrunner.analysis.tally import Tally
-from labrunner.experiment.model import Budget, Population
+from labrunner.analysis.sums.conduct import Conduct
+from labrunner.analysis.sums.expense import Expense
+from labrunner.analysis.sums.lineage import Lineage
+from labrunner.analysis.sums.tally import Tally
+from labrunner.experiment.resolved import Budget, Population
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
 

@@ -4,7 +4,7 @@ import logging
 import sys
 from contextlib import suppress
 
-from labrunner.display.safetext import sanitise
+from labrunner.display.text.safetext import sanitise
 
 
 class Lines(logging.Handler):

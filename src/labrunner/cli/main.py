@@ -42,16 +42,16 @@ def main() -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
-    from labrunner import __version__
-    from labrunner.cli import commands
+    from labrunner.cli import catalogue
+    from labrunner.version import VERSION
 
     if argv[:1] == ["help"] and argv[1:]:
         argv = [*argv[1:], "--help"]
     if not argv or argv[0] in {"-h", "--help", "help"}:
-        return _guarded("lab", lambda: _tell(commands.help_page()))
+        return _guarded("lab", lambda: _tell(catalogue.help_page()))
     if argv[0] == "--version":
-        return _guarded("lab", lambda: _tell(f"labrunner {__version__}"))
-    command = commands.find(argv[0])
+        return _guarded("lab", lambda: _tell(f"labrunner {VERSION}"))
+    command = catalogue.find(argv[0])
     if command is None:
         return _unknown(argv[0])
     return _guarded(f"lab {argv[0]}", lambda: _call(command.module, argv[0], with_values(argv[1:])))
@@ -65,11 +65,11 @@ def with_values(argv: list[str]) -> list[str]:
 def _unknown(name: str) -> int:
     import difflib
 
-    from labrunner.cli import commands
+    from labrunner.cli import catalogue
 
-    known = [*commands.COMMANDS, *(alias for c in commands.COMMANDS.values() for alias in c.aliases)]
+    known = [*catalogue.COMMANDS, *(alias for c in catalogue.COMMANDS.values() for alias in c.aliases)]
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean `lab {near[0]}`?" if near else f"commands: {', '.join(commands.COMMANDS)}"
+    hint = f"did you mean `lab {near[0]}`?" if near else f"commands: {', '.join(catalogue.COMMANDS)}"
     sys.stderr.write(f"lab: there is no command {name!r}; {hint}\n")
     return 2
 
@@ -87,7 +87,7 @@ def _guarded(name: str, act: Callable[[], int]) -> int:
         code = act()
         sys.stdout.flush()
     except LabError as error:
-        from labrunner.cli.saying import say_aside
+        from labrunner.display.text.saying import say_aside
 
         say_aside(f"{name}: {error.describe()}")
         return int(error.exit_code)
@@ -128,7 +128,7 @@ def _explain(error: OSError) -> tuple[int, str] | None:
     except FileNotFoundError:
         return int(ExitCode.BAD_INPUT), "the current folder is gone; change to one that exists"
     if error.filename is not None and error.errno in _OF_THE_PLACE:
-        from labrunner.store.durable import say
+        from labrunner.files.durable import say
 
         return int(ExitCode.STORAGE), f"{error.filename}: {say(error)}"
     return None

@@ -1,13 +1,11 @@
 """Pieces of command lines that several commands share."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from labrunner.cli.saying import say_aside
+from labrunner.display.text.saying import say_aside
 from labrunner.errors import InputError
 
 RunName = Annotated[
@@ -17,7 +15,7 @@ RunName = Annotated[
 
 def find_runs(log_dir: Path) -> Path:
     """The folder whose runs a command reads; said when it is not the one of this folder."""
-    from labrunner.store.listing import nearest_runs  # here, because `init` and its kin need no runs
+    from labrunner.store.reading.listing import nearest_runs  # here, because `init` and its kin need no runs
 
     found = nearest_runs(log_dir)
     if found != log_dir:
@@ -62,42 +60,6 @@ def parse_count(text: str | None, option: str) -> int | None:
     if not text.isdecimal():
         raise InputError(option, f"expected a whole number from 0 on, found {text!r}")
     return int(text)
-
-
-def read_env_file(path: Path | None) -> dict[str, str]:
-    """Read K=V lines: blank lines and # comments are passed over, `export` and matching quotes taken off."""
-    if path is None:
-        return {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"can't be read as an env file: {error}") from error
-    return dict(_env_line(path, number, line) for number, line in enumerate(lines, 1) if _has_content(line))
-
-
-def secrets_from(env_file: Path | None) -> Mapping[str, str]:
-    """Where values of secrets are looked up: the env file first, then our own environment."""
-    return {**os.environ, **read_env_file(env_file)}
-
-
-def default_grace_s() -> float:
-    """Seconds that trials in flight get when a run is stopped."""
-    return 5.0 if os.environ.get("CI") else 30.0
-
-
-def _has_content(line: str) -> bool:
-    return bool(line.strip()) and not line.strip().startswith("#")
-
-
-def _env_line(path: Path, number: int, line: str) -> tuple[str, str]:
-    name, equals, value = line.strip().removeprefix("export ").partition("=")
-    if not equals or not name.strip().isidentifier():
-        # The line itself is not shown: it may hold a secret.
-        raise InputError(f"{path}:{number}", "expected NAME=VALUE")
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    return name.strip(), value
 
 
 def parse_threshold(text: str | None) -> bool | float | None:

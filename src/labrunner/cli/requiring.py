@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from labrunner.analysis.requirements import Requirements, parse_requirements
-from labrunner.cli.saying import say_aside
+from labrunner.analysis.judging.requirements import Requirements, parse_requirements
+from labrunner.display.text.saying import say_aside
 from labrunner.errors import ExitCode
 
 Require = Annotated[

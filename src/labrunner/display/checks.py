@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rich.console import RenderableType
 
-from labrunner.display.console import make_line, make_table, stack
-from labrunner.display.quantities import format_count
+from labrunner.display.text.console import make_line, make_table, stack
+from labrunner.display.text.quantities import format_count
 from labrunner.sandbox.door import Check
 
 

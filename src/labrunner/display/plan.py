@@ -7,15 +7,14 @@ from typing import Final
 
 from rich.console import RenderableType
 
-from labrunner.analysis.answers import FEWEST_UNITS
-from labrunner.analysis.power import layout_of
-from labrunner.display.console import indent, make_fields, make_line, make_table, stack
-from labrunner.display.quantities import format_count, format_size
-from labrunner.engine.footprint import Footprint
-from labrunner.experiment.model import (
+from labrunner.analysis.comparing.power import layout_of
+from labrunner.analysis.comparing.questions import FEWEST_UNITS
+from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
+from labrunner.display.text.quantities import format_count, format_size
+from labrunner.experiment.resolved import (
+    DeclaredMetric,
     Experiment,
     Grader,
-    Metric,
     Network,
     Policy,
     Program,
@@ -24,7 +23,8 @@ from labrunner.experiment.model import (
 )
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import describe_budget
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
+from labrunner.runner.upkeep.footprint import Footprint
 
 FIRST_TASKS: Final = 5
 FIRST_SLOTS: Final = 6
@@ -172,7 +172,7 @@ def _show_grader(grader: Grader, tasks: int, graders: int) -> RenderableType:
     )
 
 
-def _describe_metric(metric: Metric) -> str:
+def _describe_metric(metric: DeclaredMetric) -> str:
     bounds = [
         f"{word} {end:g}" for word, end in (("from", metric.min), ("to", metric.max)) if end is not None
     ]

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, Self, TextIO
 
-from labrunner.display.quantities import format_count, format_duration, format_share
-from labrunner.display.safetext import sanitise_line
+from labrunner.display.text.quantities import format_count, format_duration, format_share
+from labrunner.display.text.safetext import sanitise_line
 
 REDRAW_S: Final = 0.2
 LOOK_S: Final = 0.5

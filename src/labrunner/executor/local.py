@@ -9,7 +9,7 @@ from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Leavings
 from labrunner.executor.release import release_attempt
 from labrunner.executor.words import check_words
-from labrunner.experiment.model import SandboxKind, SandboxPlan, Task, Variant
+from labrunner.experiment.resolved import SandboxKind, SandboxPlan, TaskSpec, Variant
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
 from labrunner.trial import phases
@@ -85,7 +85,7 @@ class LocalExecutor:
         variant = self._context.experiment.variants[assignment.slot.variant_idx]
         return self._makers[variant.sandbox.kind]
 
-    def _demands(self, task: Task, variant: Variant) -> Demands:
+    def _demands(self, task: TaskSpec, variant: Variant) -> Demands:
         asked = phases.demands(self._context.experiment, task, variant)
         return replace(asked, place=self._context.trials_dir)
 

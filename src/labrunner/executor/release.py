@@ -3,9 +3,9 @@
 import asyncio
 
 from labrunner.executor.door import Leavings
+from labrunner.files.strangers.removal import remove_if_possible, throw_away_if_possible
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import AttemptScene
-from labrunner.trial.removal import remove_if_possible, throw_away_if_possible
 
 
 async def release_attempt(maker: SandboxMaker, scene: AttemptScene, drop: Leavings) -> None:

@@ -6,9 +6,9 @@ Only what is long at all is looked at closely: phases are made for it as for a t
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from labrunner.experiment.model import Setup, Task, Variant
+from labrunner.experiment.resolved import Setup, TaskSpec, Variant
 from labrunner.experiment.schedule import Slot
-from labrunner.records.ids import make_trial_id
+from labrunner.records.encoding.ids import make_trial_id
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, TrialContext, set_scene
@@ -48,7 +48,7 @@ def _find_problem(context: TrialContext, slot: Slot, maker: SandboxMaker) -> str
     )
 
 
-def _measure(task: Task, variant: Variant, secrets: Mapping[str, str]) -> dict[str, int]:
+def _measure(task: TaskSpec, variant: Variant, secrets: Mapping[str, str]) -> dict[str, int]:
     """How long each part of a trial's commands is. Secrets that are not given are told of elsewhere."""
     setup: Setup = task.setup if task.setup is not None else variant.setup
     agent, grader = variant.agent, task.grader

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from labrunner.experiment.model import Experiment, Grader, Setup, Task
-from labrunner.records import canonical
+from labrunner.experiment.resolved import Experiment, Grader, Setup, TaskSpec
+from labrunner.records.encoding import canonical
 
-_task_decoder: Final = msgspec.json.Decoder(Task)
+_task_decoder: Final = msgspec.json.Decoder(TaskSpec)
 _Part = TypeVar("_Part", Grader, Setup)
 
 
@@ -33,7 +33,7 @@ def from_record(record: Mapping[str, Any], task_lines: Iterable[bytes]) -> Exper
     return msgspec.convert({**record, "tasks": _decode_tasks(task_lines)}, Experiment, str_keys=True)
 
 
-def _decode_tasks(lines: Iterable[bytes]) -> tuple[Task, ...]:
+def _decode_tasks(lines: Iterable[bytes]) -> tuple[TaskSpec, ...]:
     """Decode tasks so that equal graders are one object, as they were: nearly all tasks share theirs."""
     parts: dict[bytes, Any] = {}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from labrunner.experiment.model import (
+from labrunner.experiment.resolved import (
     Agent,
     Experiment,
     Folder,
@@ -19,13 +19,13 @@ from labrunner.experiment.model import (
     Resources,
     SandboxPlan,
     Setup,
-    Task,
+    TaskSpec,
     Variant,
 )
-from labrunner.records import canonical
+from labrunner.records.encoding import canonical
 
 _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
-    Task: frozenset({"digest", "solution", "group", "tags", "metadata"}),
+    TaskSpec: frozenset({"digest", "solution", "group", "tags", "metadata"}),
     Variant: frozenset({"digest"}),
     SandboxPlan: frozenset({"pull", "prune_images"}),
     Program: frozenset({"is_repeatable", "base_url", "reducer"}),
@@ -45,12 +45,12 @@ _MOST_KEPT: Final = 64
 _lately: Final[dict[tuple[int, bool], tuple[object, Any]]] = {}
 
 
-def digest_task(task: Task) -> str:
+def digest_task(task: TaskSpec) -> str:
     """Digest of a task, its grader included."""
     return canonical.digest(["task_v1", measured(task)])
 
 
-def digest_problem(task: Task) -> str:
+def digest_problem(task: TaskSpec) -> str:
     """Digest of what a task asks of an agent, whoever judges the answer."""
     plain = measured(task)
     del plain["grader"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import InputError
-from labrunner.experiment.model import Folder
-from labrunner.records import canonical
+from labrunner.experiment.resolved import Folder
+from labrunner.records.encoding import canonical
 
 LEFT_BEHIND: Final = frozenset({"__pycache__", ".git", ".lab"})
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".zip")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 
-from labrunner.experiment.model import Experiment, Order
-from labrunner.records import canonical
-from labrunner.records.ids import make_trial_id
+from labrunner.experiment.resolved import Experiment, Order
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import make_trial_id
 
 _ROUNDS: Final = 8
 _DIGITS: Final = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from labrunner.experiment.model import Budget
+from labrunner.experiment.resolved import Budget
 
 LIMITED: Final[Mapping[str, str]] = {"cost_usd": "USD", "tokens": "tokens"}
 """What a budget can limit, by the name that attempts report it under, with its unit."""

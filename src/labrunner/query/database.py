@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import DamagedRun, InputError
-from labrunner.query.patience import wait_for
 from labrunner.query.reach import find_columns
 from labrunner.query.snapshot import Sources, take_snapshot
 from labrunner.query.views import EARLIER, IDS, LONGEST_LINE, REROLL, VIEWS, RowFile, make_table, quote
+from labrunner.query.waiting import wait_for
 from labrunner.store.layout import RunPaths
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Wanted:
     """None for all."""
 
 
-class Answer:
+class SqlAnswer:
     """What a query finds; it is carried out when rows or a table are asked for."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", sql: str, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Answer:
 
 
 @contextmanager
-def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[Answer]:
+def ask(runs: Sequence[RunPaths], sql: str) -> Iterator[SqlAnswer]:
     """Carry out one SELECT over runs; the answer can be used until the context ends.
 
     Raises InputError for SQL that can't be carried out.
@@ -124,7 +124,7 @@ def _prepare(
     sql: str,
     folder: Path,
     reached: frozenset[str] | None,
-) -> Answer:
+) -> SqlAnswer:
     """Load what a query asks for, and close the door behind it."""
     answers = folder / "answers"
     answers.mkdir(parents=True)
@@ -135,7 +135,7 @@ def _prepare(
     connection.execute("RESET disabled_optimizers")
     _close_door(connection, answers)
     with _blaming_sql():
-        return Answer(connection, sql, answers)
+        return SqlAnswer(connection, sql, answers)
 
 
 @contextmanager

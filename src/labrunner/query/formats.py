@@ -6,7 +6,7 @@ from typing import Final, Protocol, TextIO
 
 import msgspec
 
-from labrunner.query.database import Answer
+from labrunner.query.database import SqlAnswer
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet carry a cell out instead of showing it."""
@@ -50,7 +50,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def write_json(answer: Answer, stream: TextIO) -> None:
+def write_json(answer: SqlAnswer, stream: TextIO) -> None:
     """Write rows as one JSON list of objects, a row a line."""
     columns, types = answer.columns, answer.types
     separator = "[\n"

@@ -125,14 +125,14 @@ def _cut(sources: Sources, names: Sequence[str], folder: Path, stack: ExitStack)
     is_first = True
     for group in groups:
         readers = {
-            name: _Reader(stack.enter_context(source.path.open("rb"))) for name, source in group.items()
+            name: _SliceReader(stack.enter_context(source.path.open("rb"))) for name, source in group.items()
         }
         while group and (is_first or not readers["trials"].is_at_end):
             is_first = False
             yield _take(group, readers, folder)
 
 
-def _take(group: Mapping[str, Source], readers: "Mapping[str, _Reader]", folder: Path) -> Sources:
+def _take(group: Mapping[str, Source], readers: "Mapping[str, _SliceReader]", folder: Path) -> Sources:
     taken = Sources()
     last = readers["trials"].find_last(SLOTS)
     for name, source in group.items():
@@ -142,7 +142,7 @@ def _take(group: Mapping[str, Source], readers: "Mapping[str, _Reader]", folder:
     return taken
 
 
-class _Reader:
+class _SliceReader:
     """Rows of one file, in the order of their slots."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -13,16 +13,16 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import DamagedRun
-from labrunner.records.invalidation import InvalidationRow
+from labrunner.records.facts.invalidation import InvalidationRow
 from labrunner.records.run import RunRecord
-from labrunner.store.buffer import Completion
-from labrunner.store.events import read_events
-from labrunner.store.invalidations import read_invalidations
+from labrunner.store.buffering.buffer import BufferedSlot
+from labrunner.store.checking.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
-from labrunner.store.lock import is_owned
-from labrunner.store.record import read_run
-from labrunner.store.survey import PIECE_BYTES, Survey, survey
-from labrunner.store.written import open_file, refuse_altered, size_of
+from labrunner.store.reading.events import read_events
+from labrunner.store.reading.survey import PIECE_BYTES, Survey, survey
+from labrunner.store.rows.lock import is_owned
+from labrunner.store.rows.single_records import read_run
+from labrunner.store.rows.written import open_file, refuse_altered, size_of
 
 FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier", "tasks", "runs")
 _OF_SLOTS: Final = frozenset({"trials", "scores", "predictions", "timings"})
@@ -60,7 +60,7 @@ class Sources:
         return any(source.has_changed() for sources in self.files.values() for source in sources)
 
 
-class _Waiting(msgspec.Struct):
+class _WaitingRow(msgspec.Struct):
     """A buffered slot's rows, each as it would lie in its file."""
 
     trial: msgspec.Raw
@@ -71,7 +71,7 @@ class _Waiting(msgspec.Struct):
 
 _GLOB: Final = frozenset("*?[")
 """Characters that make DuckDB take a path for a pattern."""
-_waiting: Final = msgspec.json.Decoder(_Waiting)
+_waiting: Final = msgspec.json.Decoder(_WaitingRow)
 
 
 def take_snapshot(runs: Sequence[RunPaths], names: Sequence[str], folder: Path, *, copy: bool) -> Sources:
@@ -172,7 +172,7 @@ def _copy(source: Path, target: Path, end: int) -> None:
             left -= len(piece)
 
 
-def _write_waiting(waiting: Iterator[Completion], names: Sequence[str], place: Path) -> dict[str, Path]:
+def _write_waiting(waiting: Iterator[BufferedSlot], names: Sequence[str], place: Path) -> dict[str, Path]:
     """Write what waits in the buffer into files of its own; none where nothing waits."""
     first = next(waiting, None)
     if first is None:
@@ -196,7 +196,7 @@ def _write_waiting(waiting: Iterator[Completion], names: Sequence[str], place: P
     return paths
 
 
-def _chain(first: Completion, rest: Iterator[Completion]) -> Iterator[Completion]:
+def _chain(first: BufferedSlot, rest: Iterator[BufferedSlot]) -> Iterator[BufferedSlot]:
     yield first
     yield from rest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from labrunner.errors import InputError
 from labrunner.query.database import ask
-from labrunner.store.listing import find_run
+from labrunner.store.reading.listing import find_run
 
 if TYPE_CHECKING:
     import pandas

@@ -35,7 +35,7 @@ _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class SqlView:
     """A table: which file it is made from, what is read of a line, and what is selected."""
 
     file: str
@@ -47,9 +47,9 @@ class View:
     """The column that is there even when a query names none."""
 
 
-VIEWS: Final[Mapping[str, View]] = MappingProxyType(
+VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
     {
-        "trials": View(
+        "trials": SqlView(
             file="trials",
             reads={
                 "schedule_idx": "BIGINT",
@@ -82,7 +82,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 LEFT JOIN marks ON marks.run_id = ids.run_id AND marks.trial_id = ids.trial_id
             """,
         ),
-        "attempts": View(
+        "attempts": SqlView(
             file="trials",
             reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{_FACT}[]"},
             selects=f"""
@@ -96,7 +96,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
             """,
         ),
-        "scores": View(
+        "scores": SqlView(
             file="scores",
             reads={
                 "schedule_idx": "BIGINT",
@@ -118,7 +118,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM rows
             """,
         ),
-        "predictions": View(
+        "predictions": SqlView(
             file="predictions",
             reads={
                 "schedule_idx": "BIGINT",
@@ -134,7 +134,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM rows
             """,
         ),
-        "metrics": View(
+        "metrics": SqlView(
             file="scores",
             reads={
                 "schedule_idx": "BIGINT",
@@ -157,7 +157,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 WHERE m.key <> primary_metric_name
             """,
         ),
-        "timings": View(
+        "timings": SqlView(
             file="timings",
             reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{_TIMING}[]"},
             selects=f"""
@@ -174,7 +174,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM (SELECT *, unnest(attempts) AS a, attempts[-1].attempt AS last_attempt FROM rows)
             """,
         ),
-        "earlier": View(
+        "earlier": SqlView(
             file="earlier",
             reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{EARLIER}[]"},
             selects=f"""
@@ -187,7 +187,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 FROM (SELECT *, unnest(attempts) AS a FROM rows)
             """,
         ),
-        "tasks": View(
+        "tasks": SqlView(
             file="tasks",
             reads={
                 "id": "VARCHAR",
@@ -207,7 +207,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             """,
             key="task_id",
         ),
-        "runs": View(
+        "runs": SqlView(
             file="runs",
             reads={
                 "run_id": "VARCHAR",
@@ -226,7 +226,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             """,
             key="run_id",
         ),
-        "events": View(
+        "events": SqlView(
             file="events",
             reads={
                 "run_id": "VARCHAR",
@@ -269,12 +269,12 @@ def make_table(name: str, files: Sequence[RowFile], reached: frozenset[str] | No
     return f"{rows} SELECT COLUMNS(lambda name: name IN ({listed})) FROM ({view.selects})"
 
 
-def _read_rows(view: View, files: Sequence[RowFile]) -> str:
+def _read_rows(view: SqlView, files: Sequence[RowFile]) -> str:
     # File by file: DuckDB reads several at once in whatever order its threads come to them.
     return " UNION ALL ".join(_read(view, file) for file in files)
 
 
-def _read(view: View, file: RowFile) -> str:
+def _read(view: SqlView, file: RowFile) -> str:
     columns = ", ".join(f"{quote(name)}: {quote(kind)}" for name, kind in view.reads.items())
     return (
         f"SELECT *, {str(file.is_committed).lower()} AS committed, {quote(file.run_id)} AS of_run "

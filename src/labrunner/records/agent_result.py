@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from labrunner.records.ids import Ids, Name
+from labrunner.records.encoding.ids import Ids, Name
 
 MetricValue = float | int | str | bool | None
 

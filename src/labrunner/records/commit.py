@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from labrunner.records import canonical
-from labrunner.records.ids import Index, Name, Ordinal
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import Index, Name, Ordinal
 from labrunner.records.rows import BLANK_RUN_ID
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from labrunner.records.cause import Cause
-from labrunner.records.ids import ArtifactUri, Digest, Index, Name, Ordinal
+from labrunner.records.encoding.ids import ArtifactUri, Digest, Index, Name, Ordinal
 
 Verdict = Literal["pass", "fail"]
 EndedBy = Literal[
@@ -177,17 +177,6 @@ class AttemptFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     agent: PhaseFact | None = None
     grader: PhaseFact | None = None
     grader_tries: int = 0
-
-
-class BarrierNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is noted of an attempt when its agent has ended: enough to grade it without its runner."""
-
-    agent: PhaseFact
-    setup: PhaseFact | None = None
-    phases_s: dict[str, float] = {}
-    usage: dict[str, float | int] = {}
-    boot_id: str = ""
-    """In which boot of the machine the agent ended: in another one, what it left may be lost."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from labrunner.records import canonical
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
     ArtifactRef,
@@ -22,7 +21,8 @@ from labrunner.records.completion import (
     Prediction,
     Verdict,
 )
-from labrunner.records.ids import Ids, Index, Name, Ordinal
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import Ids, Index, Name, Ordinal
 
 BLANK_RUN_ID: Final = ""
 MAX_ROW_BYTES: Final = 64 * 1024

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from labrunner.records import canonical
 from labrunner.records.agent_result import AgentResult, MetricValue, ResultError
-from labrunner.records.buffered import BufferedRow
 from labrunner.records.commit import CommitLine
-from labrunner.records.earlier import EarlierRow
-from labrunner.records.invalidation import InvalidationRow, MarksRecord
+from labrunner.records.encoding import canonical
+from labrunner.records.facts.buffered_line import BufferedRow
+from labrunner.records.facts.earlier import EarlierRow
+from labrunner.records.facts.invalidation import InvalidationRow, MarksRecord
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 from labrunner.records.run import CrashRecord, RunRecord, StatusRecord
 from labrunner.records.summary import SummaryRecord

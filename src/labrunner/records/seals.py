@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast
 
 import msgspec
 
-from labrunner.records import canonical
+from labrunner.records.encoding import canonical
 from labrunner.records.summary import SummaryRecord
 
 

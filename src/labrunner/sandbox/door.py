@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
-from labrunner.experiment.model import Network, SandboxPlan
+from labrunner.experiment.resolved import Network, SandboxPlan
 from labrunner.sandbox.marks import Mark, RunMark
 
 

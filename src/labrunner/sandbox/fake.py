@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from labrunner.experiment.model import SandboxPlan
+from labrunner.experiment.resolved import SandboxPlan
 from labrunner.sandbox.door import (
     NO_DEMANDS,
     AgentRun,
@@ -26,7 +26,7 @@ from labrunner.sandbox.door import (
     Sandbox,
     SandboxSpec,
 )
-from labrunner.sandbox.exec import LONGEST_S, ExecCall, ExecEnd, read_end
+from labrunner.sandbox.execution import LONGEST_S, ExecCall, ExecEnd, read_end
 from labrunner.sandbox.mortal import Mortal, Unfetchable
 from labrunner.sandbox.paths import host_paths
 

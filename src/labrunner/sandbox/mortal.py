@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.model import SandboxPlan
+from labrunner.experiment.resolved import SandboxPlan
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Sandbox, SandboxSpec, Survivor
 from labrunner.sandbox.marks import RunMark
 

@@ -1,1 +1,1 @@
-"""Python tasks: datasets, solvers, tools, scorers and models, carried out by the same engine as files."""
+"""Python tasks: datasets, solvers, tools, scorers and models, carried out by the same runner as files."""

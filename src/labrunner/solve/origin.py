@@ -8,32 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from labrunner.engine.rereading import reread_file
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.model import Experiment, Program, SandboxKind
-from labrunner.experiment.overrides import Overrides
+from labrunner.experiment.resolved import Experiment, Program, SandboxKind
+from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.records.run import RunRecord
+from labrunner.runner.rereading import reread_file
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import TrialContext
 
 if TYPE_CHECKING:
-    from labrunner.solve.model import Model
-    from labrunner.solve.resolution import LiveTask
-    from labrunner.solve.score import Metric
-    from labrunner.solve.task import Task
-
-
-def is_python_target(text: str) -> bool:
-    """Whether a target names a Python file, maybe with a task in it: `ctf.py`, `ctf.py@name`."""
-    return split_target(text)[0].endswith(".py")
-
-
-def split_target(text: str) -> tuple[str, str | None]:
-    """Take a target apart: file, and the name behind its last `@`, if there is one."""
-    file, at, name = text.rpartition("@")
-    return (file, name) if at and file.endswith(".py") and name else (text, None)
+    from labrunner.solve.models.asking import Model
+    from labrunner.solve.resolving.task import Task
+    from labrunner.solve.resolving.task_resolution import LiveTask
+    from labrunner.solve.values.score import Metric
 
 
 class PythonTasks:
@@ -46,13 +35,13 @@ class PythonTasks:
 
     def load(self, target: str, overrides: Overrides) -> list[Experiment]:
         """Resolve the tasks of a Python file, or one of them: `ctf.py`, `ctf.py@name`."""
-        from labrunner.solve.loading import load_tasks
+        from labrunner.solve.resolving.loading import load_tasks
 
         return [self.resolve(task, overrides) for task in load_tasks(target, overrides.task_arguments)]
 
     def resolve(self, task: "Task", overrides: Overrides, model: "Model | None" = None) -> Experiment:
         """Resolve a task, and remember its code."""
-        from labrunner.solve.resolution import resolve_task
+        from labrunner.solve.resolving.task_resolution import resolve_task
 
         resolved = resolve_task(task, overrides, model or self._model)
         self._lives[resolved.experiment.digest] = resolved.live
@@ -63,7 +52,7 @@ class PythonTasks:
         program = context.experiment.variants[0].program
         if program is None or not program.in_process:
             return LocalExecutor(context, make)
-        from labrunner.solve.executor import SolveExecutor
+        from labrunner.solve.running.python_executor import SolveExecutor
 
         return SolveExecutor(context, make, lambda: self._find(context, program))
 
@@ -72,7 +61,7 @@ class PythonTasks:
         live = self._lives.get(experiment.digest)
         if live is None:
             return {}
-        from labrunner.solve.results import name_figures
+        from labrunner.solve.scoring.totals import name_figures
 
         return {
             name: metrics
@@ -116,7 +105,7 @@ def _make_again(program: Program, overrides: Overrides, who: str) -> "Task":
             f"{who} can't be continued or retried: its Task was made outside of an @task function, or with "
             "arguments that can't be recorded; make it in a function of a file, with @task above it",
         )
-    from labrunner.solve.loading import load_tasks
+    from labrunner.solve.resolving.loading import load_tasks
 
     arguments = {**program.arguments, **overrides.task_arguments}
     return load_tasks(f"{program.file.path}@{program.task}", arguments)[0]

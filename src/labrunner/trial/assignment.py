@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from labrunner.experiment.model import Experiment, Task, Variant
+from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 from labrunner.experiment.schedule import Slot
-from labrunner.records.ids import Ids
+from labrunner.records.encoding.ids import Ids
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.sandbox.marks import RunMark
 
@@ -46,7 +46,7 @@ class AttemptScene:
 
     context: TrialContext
     assignment: Assignment
-    task: Task
+    task: TaskSpec
     variant: Variant
     ids: Ids
     folders: AttemptFolders

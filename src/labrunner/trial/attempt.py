@@ -11,22 +11,22 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from labrunner.errors import AttemptFailed, OutOfFiles, StoreError, SystemBroken
+from labrunner.files.strangers.hostile import Refusal, read_masked
+from labrunner.files.strangers.masking import Masker, make_masker
+from labrunner.files.strangers.removal import remove_if_possible
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
-from labrunner.sandbox.room import DISK_FULL
+from labrunner.sandbox.processes.room import DISK_FULL
 from labrunner.trial import classification, phases, preparation
-from labrunner.trial.agentresult import is_agent_result, read_word
-from labrunner.trial.artifacts import copy_out
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
 from labrunner.trial.classification import AgentFacts
-from labrunner.trial.collection import RESULT_CAP, Collected, collect, keeps_workspace
+from labrunner.trial.collecting.artifacts import copy_out
+from labrunner.trial.collecting.collection import RESULT_CAP, Collected, collect, keeps_workspace
+from labrunner.trial.collecting.redaction import redact_cancelled, redact_cut_off
+from labrunner.trial.collecting.result_file import is_agent_result, read_word
+from labrunner.trial.collecting.traces import is_untouched
 from labrunner.trial.grading import Grading
-from labrunner.trial.handedin import Refusal, read_masked
 from labrunner.trial.ledger import Ledger
-from labrunner.trial.masking import Masker, make_masker
-from labrunner.trial.redaction import redact_cancelled, redact_cut_off
-from labrunner.trial.removal import remove_if_possible
-from labrunner.trial.traces import is_untouched
 
 T = TypeVar("T")
 

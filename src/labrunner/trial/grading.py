@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass
 
 from labrunner.errors import GraderFailed
+from labrunner.files.strangers.hostile import read_masked
 from labrunner.records.completion import PhaseFact, Prediction
 from labrunner.sandbox.door import GuestPaths, Sandbox
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import Notes
-from labrunner.trial.handedin import read_masked
 from labrunner.trial.judgement import SCORE_CAP, Identity, Judgement, judge, read_prediction
 from labrunner.trial.ledger import Ledger
 from labrunner.trial.phases import AgentEnding

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from labrunner.errors import GraderFailed
-from labrunner.experiment.model import LARGEST_SCORE, Metric
-from labrunner.records import canonical
+from labrunner.experiment.resolved import LARGEST_SCORE, DeclaredMetric
+from labrunner.files.strangers.hostile import Refusal
 from labrunner.records.completion import ArtifactRef, Evaluator, Prediction, Verdict
-from labrunner.records.ids import Ids
-from labrunner.trial.handedin import Refusal
+from labrunner.records.encoding import canonical
+from labrunner.records.encoding.ids import Ids
 
 MAX_JUDGEMENT_BYTES: Final = 40 * 1024
 MAX_PREDICTION_BYTES: Final = 40 * 1024
@@ -111,7 +111,7 @@ class Judgement:
 
 
 def judge(
-    data: bytes | Refusal, identity: Identity, *, pass_at: float, metric: Metric | None = None
+    data: bytes | Refusal, identity: Identity, *, pass_at: float, metric: DeclaredMetric | None = None
 ) -> Judgement:
     """Decode a score file into a judgement, or raise `GraderFailed` with the reason."""
     if isinstance(data, Refusal) and data.reason == "missing":
@@ -176,7 +176,7 @@ def _refuse_contradiction(given: ScoreFile, pass_at: float) -> None:
         )
 
 
-def check_value(name: str, value: float, metric: Metric | None) -> None:
+def check_value(name: str, value: float, metric: DeclaredMetric | None) -> None:
     """Refuse, by `GraderFailed`, a score that is absurdly large, or outside its declared bounds."""
     if abs(value) > LARGEST_SCORE:
         raise GraderFailed(
@@ -192,11 +192,11 @@ def check_value(name: str, value: float, metric: Metric | None) -> None:
         )
 
 
-def _holds(given: ScoreFile, metric: Metric | None) -> bool:
+def _holds(given: ScoreFile, metric: DeclaredMetric | None) -> bool:
     return metric is not None and _declared_value(given, metric) is not None
 
 
-def _declared_value(given: ScoreFile, metric: Metric) -> float | None:
+def _declared_value(given: ScoreFile, metric: DeclaredMetric) -> float | None:
     """The value of the declared metric, wherever the grader wrote it."""
     if given.primary_metric_name is not None and given.primary_metric_name != metric.name:
         raise GraderFailed(
@@ -212,7 +212,7 @@ def _declared_value(given: ScoreFile, metric: Metric) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
-def _judgement(given: ScoreFile, pass_at: float, metric: Metric | None) -> Judgement:
+def _judgement(given: ScoreFile, pass_at: float, metric: DeclaredMetric | None) -> Judgement:
     score = given.score if given.score is not None else given.primary_metric_value
     if metric is not None:
         score = _declared_value(given, metric)
@@ -235,7 +235,7 @@ def _judgement(given: ScoreFile, pass_at: float, metric: Metric | None) -> Judge
     )
 
 
-def _verdict(given: ScoreFile, score: float | None, pass_at: float, metric: Metric | None) -> Verdict:
+def _verdict(given: ScoreFile, score: float | None, pass_at: float, metric: DeclaredMetric | None) -> Verdict:
     if given.verdict is not None:
         return "pass" if given.verdict == "pass" else "fail"
     if score is None:

@@ -9,26 +9,26 @@ from typing import Final
 
 import msgspec
 
-from labrunner.records.canonical import stamp
+from labrunner.files.host import boot_id
+from labrunner.files.strangers.masking import Masker
+from labrunner.records.barrier import BarrierNote
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
     AttemptEnd,
     AttemptTiming,
-    BarrierNote,
     Completion,
     Failed,
     Graded,
     PhaseFact,
 )
+from labrunner.records.encoding.canonical import stamp
 from labrunner.sandbox.door import AgentRun, PhaseEnd
-from labrunner.sandbox.marks import boot_id
 from labrunner.trial import phases
-from labrunner.trial.agentresult import AgentWord
 from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
-from labrunner.trial.collection import Collected
-from labrunner.trial.masking import Masker
-from labrunner.trial.redaction import Redactor
+from labrunner.trial.collecting.collection import Collected
+from labrunner.trial.collecting.redaction import Redactor
+from labrunner.trial.collecting.result_file import AgentWord
 
 MOST_TOLD: Final = 16 * 1024
 """Characters of a message or traceback that a row keeps."""

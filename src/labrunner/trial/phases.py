@@ -7,8 +7,16 @@ each is built from scratch, so nothing of the host's environment is in either.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from labrunner.experiment.model import Experiment, Network, Resources, SandboxPlan, Setup, Task, Variant
-from labrunner.experiment.substitution import expand, expand_all
+from labrunner.experiment.resolved import (
+    Experiment,
+    Network,
+    Resources,
+    SandboxPlan,
+    Setup,
+    TaskSpec,
+    Variant,
+)
+from labrunner.experiment.resolving.substitution import expand, expand_all
 from labrunner.records.completion import AgentOutcome
 from labrunner.sandbox.door import Demands, GuestPaths, Phase, SandboxSpec
 from labrunner.sandbox.marks import Mark
@@ -29,7 +37,7 @@ def sandbox_plan(scene: AttemptScene) -> SandboxPlan:
     return merged_plan(scene.task, scene.variant)
 
 
-def merged_plan(task: Task, variant: Variant) -> SandboxPlan:
+def merged_plan(task: TaskSpec, variant: Variant) -> SandboxPlan:
     """The same, for any task and variant."""
     plan, own = variant.sandbox, task.resources
     named = tuple(name for name in Resources.__dataclass_fields__ if getattr(own, name) is not None)
@@ -63,7 +71,7 @@ def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
     )
 
 
-def demands(experiment: Experiment, task: Task, variant: Variant) -> Demands:
+def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands:
     """What the phases of a trial ask of its sandbox."""
     setup = task.setup if task.setup is not None else variant.setup
     is_fresh = task.grader.where == "fresh"

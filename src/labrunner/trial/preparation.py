@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.model import Folder, Task, WorkspaceFile
-from labrunner.records import canonical
+from labrunner.experiment.resolved import Folder, TaskSpec, WorkspaceFile
+from labrunner.files.strangers.hostile import list_names, restore_rights
+from labrunner.files.strangers.removal import remove
+from labrunner.records.encoding import canonical
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.assignment import AttemptScene
-from labrunner.trial.handedin import list_names, restore_rights
-from labrunner.trial.removal import remove
 
 _VERDICTS: Final = frozenset({"benchmark_prediction.json", "benchmark_score.json"})
 
@@ -56,7 +56,7 @@ def set_aside(attempt: Path) -> Path | None:
     return aside
 
 
-def bring_grader(task: Task, folders: AttemptFolders) -> None:
+def bring_grader(task: TaskSpec, folders: AttemptFolders) -> None:
     """Put the grader's files and the hidden answer in place. Only behind the barrier."""
     with SandboxFailed.during("bring_grader", f"putting the grader's files into {folders.grader}"):
         if task.grader.dir is not None:
@@ -101,7 +101,7 @@ def _write(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def _fill_workspace(task: Task, workspace: Path) -> None:
+def _fill_workspace(task: TaskSpec, workspace: Path) -> None:
     if task.workspace is not None:
         unpack(task.workspace, workspace)
     for file in task.files:

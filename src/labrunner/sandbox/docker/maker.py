@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.model import SandboxPlan
-from labrunner.sandbox.docker.answers import EngineFacts, ImageFacts
-from labrunner.sandbox.docker.calls import DockerCalls
-from labrunner.sandbox.docker.configuration import Guest, check_enforced, configure, enforced
-from labrunner.sandbox.docker.container import Container
-from labrunner.sandbox.docker.engine import Engine
-from labrunner.sandbox.docker.graderpart import GraderPart
-from labrunner.sandbox.docker.images import Images
-from labrunner.sandbox.docker.insistence import insist
-from labrunner.sandbox.docker.labels import PROBE, Role, Tag, is_orphan
-from labrunner.sandbox.docker.patience import outlast
-from labrunner.sandbox.docker.preflight import (
+from labrunner.experiment.resolved import SandboxPlan
+from labrunner.files.uninterrupted import insist
+from labrunner.sandbox.docker.attempt.calls import DockerCalls
+from labrunner.sandbox.docker.attempt.container import Container
+from labrunner.sandbox.docker.attempt.disposal import Removals
+from labrunner.sandbox.docker.attempt.grader_side import GraderSide
+from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
+from labrunner.sandbox.docker.attempt.stage import Stage
+from labrunner.sandbox.docker.attempt.survivors import Left, find_left, judge, list_own
+from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.images import Images
+from labrunner.sandbox.docker.engine.labels import PROBE, Role, Tag, is_orphan
+from labrunner.sandbox.docker.engine.reconnect import outlast
+from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.proving.container_check import (
     check_barrier,
     check_deferred,
     check_demands,
@@ -38,17 +41,14 @@ from labrunner.sandbox.docker.preflight import (
     check_volumes,
     unreachable,
 )
-from labrunner.sandbox.docker.pristine import Pristine
-from labrunner.sandbox.docker.probe import probe
-from labrunner.sandbox.docker.proofs import find_proof, keep_proof, name_proof
-from labrunner.sandbox.docker.record import BarrierRecord
-from labrunner.sandbox.docker.removal import Removals
-from labrunner.sandbox.docker.sandbox import DockerSandbox
-from labrunner.sandbox.docker.stage import Stage
-from labrunner.sandbox.docker.survivors import Left, find_left, judge, list_own
-from labrunner.sandbox.docker.syscalls import check_filter
-from labrunner.sandbox.docker.text import House, find_excess
-from labrunner.sandbox.docker.users import Users, login
+from labrunner.sandbox.docker.proving.probe import probe
+from labrunner.sandbox.docker.proving.proofs import find_proof, keep_proof, name_proof
+from labrunner.sandbox.docker.watching.pristine import Pristine
+from labrunner.sandbox.docker.watching.sightings import BarrierRecord
+from labrunner.sandbox.docker.watching.users import Users, login
+from labrunner.sandbox.docker.wrapper.configuration import Guest, check_enforced, configure, enforced
+from labrunner.sandbox.docker.wrapper.script import House, find_excess
+from labrunner.sandbox.docker.wrapper.syscalls import check_filter
 from labrunner.sandbox.door import (
     NO_DEMANDS,
     AgentRun,
@@ -62,9 +62,9 @@ from labrunner.sandbox.door import (
     SandboxSpec,
     Survivor,
 )
-from labrunner.sandbox.limits import MIB
 from labrunner.sandbox.marks import RunMark
 from labrunner.sandbox.paths import AGENTLAB, guest_paths
+from labrunner.sandbox.processes.enforcement import MIB
 
 EXPIRY_S: Final = 24 * 3600
 """How long a container waits for somebody to come back."""
@@ -163,7 +163,7 @@ class DockerMaker:
         stage = self._stage(spec, image, facts, house, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
             await stage.furnish(role)
-            yield self._sandbox(stage, image, facts, GraderPart(stage=stage))
+            yield self._sandbox(stage, image, facts, GraderSide(stage=stage))
 
     async def survivors(self, run: RunMark) -> tuple[Survivor, ...]:
         """Find containers of this very run."""
@@ -186,7 +186,7 @@ class DockerMaker:
         async with self._held(spec, stage):
             if left.record is not None and left.state.is_alive and not left.note.is_certain:
                 await stage.end()  # started again, and perhaps told only half of its plan
-            grader = GraderPart(stage=stage, tries=tries, is_under_way=tries > 0)
+            grader = GraderSide(stage=stage, tries=tries, is_under_way=tries > 0)
             yield self._sandbox(stage, image, facts, grader)
 
     @asynccontextmanager
@@ -300,7 +300,7 @@ class DockerMaker:
         )
 
     def _sandbox(
-        self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderPart
+        self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderSide
     ) -> DockerSandbox:
         limits = {**enforced(stage.spec.plan, facts), **_image_facts(image), **_network_facts(stage.spec)}
         return DockerSandbox(stage=stage, grader=grader, calls=DockerCalls(stage=stage), limits=limits)

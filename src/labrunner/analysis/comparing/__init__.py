@@ -1,0 +1,1 @@
+"""Two variants or two runs: paired, questioned, compared; and what a plan could show."""

@@ -1,0 +1,317 @@
+"""Is the other arm better than the baseline, by how much, how sure, and could errors or retries have bent it?
+
+Rules: arms are compared task by task, and two questions are told apart: on these tasks, and on tasks like
+these (`labrunner.analysis.comparing.questions`). The conclusion goes by the second unless the experiment is
+about these very tasks. It is told only when it would be the same however the errored trials had ended;
+otherwise it is undecided because of errors, which is not the same as no difference.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from labrunner.analysis.comparing.flips import Flip, find_flips
+from labrunner.analysis.comparing.pairing import (
+    Arm,
+    Dropped,
+    Pairing,
+    Scored,
+    differences,
+    extreme_differences,
+    pair_up,
+    sum_by_unit,
+)
+from labrunner.analysis.comparing.questions import (
+    FEWEST_UNITS,
+    Answer,
+    Span,
+    answer_here,
+    ask_here,
+    ask_others,
+    fill,
+    judge_at,
+    reach_of,
+)
+from labrunner.analysis.describing.variance import ALPHA, detectable
+from labrunner.analysis.inference.permutation import adjust_holm, holm_shares
+from labrunner.analysis.sums.measure import Measure, average, choose_measure
+from labrunner.analysis.sums.tally import Cell
+from labrunner.experiment.resolved import Population
+
+FLIPS: Final = 10
+Finding = Literal["better", "worse", "no difference shown"]
+Conclusion = Literal[
+    "better",
+    "worse",
+    "no difference shown",
+    "undecided because of errors",
+    "too few tasks",
+    "not enough data",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The difference with errored (or retried) trials scored for the baseline, and for the other arm."""
+
+    trials: int
+    low: float
+    high: float
+    at_low: Answer | None
+    at_high: Answer | None
+    """Answers to the deciding question then; None for retries, whose effect is judged by the sign alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two arms, with everything needed to judge what was found."""
+
+    baseline: str
+    other: str
+    measure: str
+    better: Literal["higher", "lower"]
+    population: Population
+    """Which question the conclusion answers."""
+    tasks: int
+    """Tasks graded on both sides: the n behind the difference."""
+    units: int
+    unit: str
+    baseline_mean: float | None
+    other_mean: float | None
+    difference: float | None
+    """The other arm's mean minus the baseline's."""
+    reach: float | None
+    """The largest difference that the scale allows; None where nothing bounds it."""
+    here: Answer | None
+    """On these tasks; None where no task is graded on both sides."""
+    others: Answer | None
+    """On tasks like these; None with too few tasks or groups."""
+    family: int
+    """How many comparisons p-values and intervals are adjusted for."""
+    wins: int
+    """Tasks on which the other arm did better."""
+    ties: int
+    losses: int
+    up: tuple[Flip, ...]
+    down: tuple[Flip, ...]
+    dropped: tuple[Dropped, ...]
+    detectable: float | None
+    """The difference that this many tasks and replications show with 80% power, if anything on the scale."""
+    errors: Range | None
+    """None when nothing errored, or when the measure has no bounds."""
+    has_unbounded_errors: bool
+    """Whether trials errored on a scale without bounds, so that nothing bounds their effect."""
+    retries: Range | None
+    conclusion: Conclusion
+
+    @property
+    def answer(self) -> Answer | None:
+        """What the conclusion goes by."""
+        return self.here if self.population == "these_tasks" else self.others
+
+    @property
+    def is_lower_better(self) -> bool:
+        """Whether a negative difference is good."""
+        return self.better == "lower"
+
+
+def compare_all(pairs: Sequence[tuple[Arm, Arm]]) -> tuple[Comparison, ...]:
+    """Compare (baseline, other) pairs as one family."""
+    found = [_compare(baseline, other) for baseline, other in pairs]
+    here = _adjust([one.here for one in found], [one.reach for one in found])
+    others = _adjust([one.others for one in found], [one.reach for one in found])
+    judged = [
+        replace(one, here=first, others=second, family=len(found))
+        for one, first, second in zip(found, here, others, strict=True)
+    ]
+    at_low = _adjust_known([_extreme(one, is_low=True) for one in judged])
+    at_high = _adjust_known([_extreme(one, is_low=False) for one in judged])
+    return tuple(
+        replace(one, conclusion=_conclude(one, low, high))
+        for one, low, high in zip(judged, at_low, at_high, strict=True)
+    )
+
+
+def is_conclusion_safe_from_retries(comparison: Comparison) -> bool:
+    """Whether the difference keeps its sign however the retried trials are scored."""
+    retries, difference = comparison.retries, comparison.difference
+    if retries is None or not difference:
+        return True
+    return (retries.low > 0) if difference > 0 else (retries.high < 0)
+
+
+def find(difference: float, p: float, *, is_lower_better: bool) -> Finding:
+    """What a difference with this p-value shows."""
+    if p >= ALPHA or not difference:
+        return "no difference shown"
+    return "better" if (difference < 0) == is_lower_better else "worse"
+
+
+def _compare(baseline: Arm, other: Arm) -> Comparison:
+    measure, pairing = choose_measure(baseline.tally, other.tally), pair_up(baseline, other)
+    scored = differences(pairing, measure)
+    population: Population = (
+        "these_tasks" if {baseline.population, other.population} == {"these_tasks"} else "tasks_like_these"
+    )
+    answered = ask_others(scored, measure)
+    errors = _count(pairing, lambda cell: cell.errors)
+    up, down = find_flips(baseline, other, measure, scored)
+    units = len(sum_by_unit(scored))
+    return Comparison(
+        baseline=baseline.name,
+        other=other.name,
+        measure=measure.name,
+        better=measure.better,
+        population=population,
+        tasks=len(scored),
+        units=units,
+        unit=pairing.unit,
+        baseline_mean=average(measure.mean(task.baseline) for task, _ in scored),
+        other_mean=average(measure.mean(task.other) for task, _ in scored),
+        difference=average(difference for _, difference in scored),
+        reach=reach_of(measure),
+        here=ask_here([(task.baseline, task.other) for task, _ in scored], measure),
+        others=answered,
+        family=1,
+        wins=len(up),
+        ties=len(scored) - len(up) - len(down),
+        losses=len(down),
+        up=tuple(up[:FLIPS]),
+        down=tuple(down[:FLIPS]),
+        dropped=pairing.dropped,
+        detectable=_detectable(answered, units, measure),
+        errors=_range(pairing, measure, population, errors, of_errors=True),
+        has_unbounded_errors=bool(errors) and measure.bounds is None,
+        retries=_range(
+            pairing,
+            measure,
+            population,
+            _count(pairing, lambda cell: cell.retried_graded + cell.retried_errors),
+        ),
+        conclusion=_without_answer(pairing, scored),
+    )
+
+
+def _without_answer(pairing: Pairing, scored: Sequence[Scored]) -> Conclusion:
+    """What is concluded where no question has an answer: errors may be all that is in the way."""
+    finished = [(task, 0.0) for task in pairing.tasks if _is_finished(task.baseline, task.other)]
+    if len(sum_by_unit(finished)) >= FEWEST_UNITS > len(sum_by_unit(scored)):
+        return "undecided because of errors"
+    return "too few tasks" if scored else "not enough data"
+
+
+def improvement(comparison: Comparison, better: str, level: float) -> Span | None:
+    """By how much one arm of a comparison does better than the other, however errored trials had ended.
+
+    Ends are those that the least and the most favourable outcome of the errored trials leave. None where
+    there is no answer, or where nothing bounds what an errored trial would have scored.
+    """
+    answers = [comparison.answer]
+    if comparison.errors is not None:
+        answers += [comparison.errors.at_low, comparison.errors.at_high]
+    known = [answer for answer in answers if answer is not None]
+    if comparison.has_unbounded_errors or len(known) < len(answers):
+        return None
+    spans = [answer.span(level, comparison.reach) for answer in known]
+    low, high = min(span.low for span in spans), max(span.high for span in spans)
+    if (better == comparison.other) == (not comparison.is_lower_better):
+        return Span(low=low, high=high, level=level)
+    return Span(low=-high, high=-low, level=level)
+
+
+def _is_finished(*cells: Cell) -> bool:
+    return all(cell.graded + cell.errors for cell in cells)
+
+
+def _detectable(answer: Answer | None, units: int, measure: Measure) -> float | None:
+    if answer is None or answer.freedom is None or units < FEWEST_UNITS:
+        return None
+    found = detectable(answer.standard_error, answer.freedom)
+    reach = reach_of(measure)
+    return found if reach is None or found < reach else None
+
+
+def _range(
+    pairing: Pairing, measure: Measure, population: Population, trials: int, *, of_errors: bool = False
+) -> Range | None:
+    if not trials or measure.bounds is None:
+        return None
+    low_end, high_end = measure.bounds
+    sides = []
+    for ends in ((high_end, low_end), (low_end, high_end)):
+        scored = extreme_differences(pairing, measure, ends=ends, errors=of_errors, retried=not of_errors)
+        sides.append((average(each for _, each in scored), scored, ends))
+    (low, at_low, low_ends), (high, at_high, high_ends) = sides
+    if low is None or high is None:
+        return None
+    return Range(
+        trials=trials,
+        low=low,
+        high=high,
+        at_low=_ask_at(pairing, measure, population, at_low, low_ends) if of_errors else None,
+        at_high=_ask_at(pairing, measure, population, at_high, high_ends) if of_errors else None,
+    )
+
+
+def _ask_at(
+    pairing: Pairing,
+    measure: Measure,
+    population: Population,
+    scored: Sequence[Scored],
+    ends: tuple[float, float],
+) -> Answer | None:
+    """The answer that an extreme outcome of the errored trials would have given."""
+    if population == "tasks_like_these":
+        return ask_others(scored, measure)
+    finished = [task for task in pairing.tasks if _is_finished(task.baseline, task.other)]
+    contrasts = [fill(task, measure, baseline=ends[0], other=ends[1]) for task in finished]
+    return answer_here(contrasts, measure) if contrasts else None
+
+
+def _count(pairing: Pairing, of: Callable[[Cell], int]) -> int:
+    return sum(of(task.baseline) + of(task.other) for task in pairing.tasks)
+
+
+def _adjust(answers: Sequence[Answer | None], reaches: Sequence[float | None]) -> list[Answer | None]:
+    """Holm over the answers that there are, in their p-values and in their intervals."""
+    known = [answer.p for answer in answers if answer is not None]
+    adjusted = iter(zip(adjust_holm(known), holm_shares(known, ALPHA), strict=True))
+    judged: list[Answer | None] = []
+    for answer, reach in zip(answers, reaches, strict=True):
+        if answer is None:
+            judged.append(None)
+            continue
+        p_adjusted, share = next(adjusted)
+        judged.append(judge_at(answer, share=share, p_adjusted=p_adjusted, reach=reach))
+    return judged
+
+
+def _extreme(comparison: Comparison, *, is_low: bool) -> float | None:
+    errors = comparison.errors
+    answer = comparison.answer
+    if errors is not None:
+        answer = errors.at_low if is_low else errors.at_high
+    return None if answer is None else answer.p
+
+
+def _adjust_known(p_values: Sequence[float | None]) -> list[float | None]:
+    adjusted = iter(adjust_holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
+def _conclude(comparison: Comparison, p_low: float | None, p_high: float | None) -> Conclusion:
+    answer, errors = comparison.answer, comparison.errors
+    if answer is None or comparison.difference is None:
+        return comparison.conclusion
+    if comparison.has_unbounded_errors:
+        return "undecided because of errors"
+    lower = comparison.is_lower_better
+    observed = find(comparison.difference, answer.p_adjusted, is_lower_better=lower)
+    if errors is None or p_low is None or p_high is None:
+        return observed
+    same = {
+        observed,
+        find(errors.low, p_low, is_lower_better=lower),
+        find(errors.high, p_high, is_lower_better=lower),
+    }
+    return observed if len(same) == 1 else "undecided because of errors"

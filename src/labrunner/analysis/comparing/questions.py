@@ -1,0 +1,221 @@
+"""The two questions about a difference, each with its answer: error, interval and p from one source.
+
+On these tasks: if these very tasks were run again. Only luck within tasks matters: trials are permuted.
+On tasks like these: if other tasks of the same kind were drawn. Tasks (or groups) are the unit: Student's t.
+
+Rule: an interval leaves out zero exactly when its p-value is below what is left of 1 at the interval's
+level, for both come from the same standard error. A p-value by permutation is turned into the error that
+gives it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from labrunner.analysis.comparing.pairing import PairedTask, Scored, sum_by_unit
+from labrunner.analysis.inference.clusters import Clustered, cluster
+from labrunner.analysis.inference.distributions import normal_quantile, normal_tail, t_quantile, t_tail
+from labrunner.analysis.inference.interval import LEVEL
+from labrunner.analysis.inference.permutation import Contrast, PValue, permute_trials, sign_flip
+from labrunner.analysis.sums.measure import Measure
+from labrunner.analysis.sums.tally import Cell
+
+FEWEST_UNITS: Final = 6
+"""Fewer tasks or groups say nothing about others: no outcome of so few is rarer than 1 in 20."""
+TRUSTED_UNITS: Final = 7
+"""From so many units that differ on, rates' own spread is trusted."""
+_ROUNDING: Final = 1e-12
+STEP_SHARE: Final = 0.25
+"""How much of a squared step is added to the sum of squares of rates' differences, which come in steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """An interval of a difference."""
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question's answer, before and after the adjustment for several comparisons."""
+
+    difference: float
+    standard_error: float
+    freedom: float | None
+    """Degrees of freedom of Student's t; None: normal."""
+    p: float
+    p_adjusted: float
+    """Holm's adjustment over the family."""
+    interval: Span
+    """At the level at which this comparison was judged within its family."""
+    method: str
+    draws: int | None = None
+    seed: int | None = None
+    check: PValue | None = None
+    """Sign-flips over units, which assume less than Student's t: recorded to look at, not to decide by."""
+
+    def span(self, level: float, reach: float | None) -> Span:
+        """The interval at another level, cut where no difference can be."""
+        half = _quantile(self.freedom, level) * self.standard_error
+        limit = math.inf if reach is None else reach
+        return Span(
+            low=max(-limit, self.difference - half), high=min(limit, self.difference + half), level=level
+        )
+
+    def tail(self, value: float) -> float:
+        """One-sided p-value: how surprising it is that the difference came out so far above `value`."""
+        if not self.standard_error:
+            return 0.0 if self.difference > value else 1.0
+        return _tail(self.freedom, (self.difference - value) / self.standard_error)
+
+
+def reach_of(measure: Measure) -> float | None:
+    """The largest difference that there can be; None where nothing bounds it."""
+    return None if measure.bounds is None else measure.bounds[1] - measure.bounds[0]
+
+
+def ask_here(tasks: Sequence[tuple[Cell, Cell]], measure: Measure) -> Answer | None:
+    """On these tasks; None where no task is graded on both sides."""
+    graded = [(a, b) for a, b in tasks if a.graded and b.graded]
+    if not graded:
+        return None
+    contrasts = [Contrast(baseline=measure.values(a), other=measure.values(b)) for a, b in graded]
+    return answer_here(contrasts, measure)
+
+
+def answer_here(contrasts: Sequence[Contrast], measure: Measure) -> Answer | None:
+    """The same from scores. None where they are too large to be reckoned with."""
+    difference = math.fsum(each.difference for each in contrasts) / len(contrasts)
+    found = permute_trials(contrasts, is_rate=measure.is_rate)
+    if not math.isfinite(difference) or not math.isfinite(found.deviation):
+        return None
+    error = _error_behind(difference, found.value, None) or found.deviation
+    return _answer(difference, error, None, found.value, reach_of(measure), method=found.method, source=found)
+
+
+def ask_others(scored: Sequence[Scored], measure: Measure) -> Answer | None:
+    """On tasks like these; None with fewer units than can say anything, or without any spread to go by."""
+    found = cluster([each for _, each in scored], [task.group for task, _ in scored]) if scored else None
+    if found is None or found.units < FEWEST_UNITS:
+        return None
+    grouped = any(task.group is not None for task, _ in scored)
+    unit = "groups" if grouped else "tasks"
+    check = sign_flip(sum_by_unit(scored), unit)
+    reach = reach_of(measure)
+    if not check.differing:
+        if reach is None:
+            return None
+        quantile = t_quantile(found.freedom, (1 + LEVEL) / 2)
+        error = reach * quantile / (found.effective_units + quantile * quantile)
+        return _answer(0.0, error, found.freedom, 1.0, reach, method=f"no {unit[:-1]} differs", check=check)
+    error = _error(found, scored, measure)
+    p = 2 * _tail(found.freedom, abs(found.mean) / error) if error else 0.0
+    floor, method = _floor(found, check, measure), f"t over {unit}"
+    if p < floor:
+        p, method = floor, f"sign-flip over {unit}"
+        error = _error_behind(found.mean, p, found.freedom) or error
+    return _answer(found.mean, error, found.freedom, p, reach, method=method, check=check)
+
+
+def _floor(found: Clustered, check: PValue, measure: Measure) -> float:
+    """The smallest p that these signs can have, whatever the sizes of the differences.
+
+    Exactly, where all differences are equal and show no spread. By half (mid-p) for rates of which few units
+    differ: there the spread is hardly known.
+    """
+    if found.standard_error <= _ROUNDING * abs(found.mean):
+        return 2.0 ** (1 - check.differing)
+    return 2.0**-check.differing if measure.is_rate and check.differing < TRUSTED_UNITS else 0.0
+
+
+def _error(found: Clustered, scored: Sequence[Scored], measure: Measure) -> float:
+    """The standard error; of rates no smaller than a perfect record on as many units would leave."""
+    if not measure.is_rate:
+        return found.standard_error
+    quantile = t_quantile(found.freedom, (1 + LEVEL) / 2)
+    perfect = abs(found.mean) * quantile / (found.effective_units + quantile * quantile)
+    seen = found.standard_error * found.standard_error + _steps(scored, measure)
+    return max(math.sqrt(seen), perfect)
+
+
+def _steps(scored: Sequence[Scored], measure: Measure) -> float:
+    """What rates add to the squared error: their differences come in steps of one trial."""
+    if not measure.is_rate:
+        return 0.0
+    count = len(scored)
+    trials = (max(1, task.baseline.graded, task.other.graded) for task, _ in scored)
+    step = math.fsum(1 / (each * each) for each in trials) / count
+    return STEP_SHARE * step / (count * (count - 1))
+
+
+def _answer(  # noqa: PLR0913 - what an answer is made of
+    difference: float,
+    error: float,
+    freedom: float | None,
+    p: float,
+    reach: float | None,
+    *,
+    method: str,
+    source: PValue | None = None,
+    check: PValue | None = None,
+) -> Answer:
+    bare = Answer(
+        difference=difference,
+        standard_error=error,
+        freedom=freedom,
+        p=p,
+        p_adjusted=p,
+        interval=Span(low=difference, high=difference, level=0.0),
+        method=method,
+        draws=source.draws if source else None,
+        seed=source.seed if source else None,
+        check=check,
+    )
+    return judge_at(bare, share=1, p_adjusted=p, reach=reach)
+
+
+def judge_at(answer: Answer, *, share: int, p_adjusted: float, reach: float | None) -> Answer:
+    """The answer within a family: its p adjusted, its interval at the level at which it was judged."""
+    level = 1 - (1 - LEVEL) / share
+    return Answer(
+        difference=answer.difference,
+        standard_error=answer.standard_error,
+        freedom=answer.freedom,
+        p=answer.p,
+        p_adjusted=p_adjusted,
+        interval=answer.span(level, reach),
+        method=answer.method,
+        draws=answer.draws,
+        seed=answer.seed,
+        check=answer.check,
+    )
+
+
+def _error_behind(difference: float, p: float, freedom: float | None) -> float | None:
+    """The standard error that would give this p; None where none does."""
+    if not difference or not 0.0 < p < 1.0:
+        return None
+    quantile = -normal_quantile(p / 2) if freedom is None else -t_quantile(freedom, p / 2)
+    return abs(difference) / quantile if quantile > 0 and math.isfinite(quantile) else None
+
+
+def _quantile(freedom: float | None, level: float) -> float:
+    share = (1 - level) / 2
+    # The lower tail is asked for: near 1 a double can't tell levels apart.
+    return -normal_quantile(share) if freedom is None else -t_quantile(freedom, share)
+
+
+def _tail(freedom: float | None, statistic: float) -> float:
+    return normal_tail(statistic) if freedom is None else t_tail(freedom, statistic)
+
+
+def fill(task: PairedTask, measure: Measure, *, baseline: float, other: float) -> Contrast:
+    """A task's scores with errored trials scored as given."""
+    return Contrast(
+        baseline=measure.values(task.baseline) + [baseline] * task.baseline.errors,
+        other=measure.values(task.other) + [other] * task.other.errors,
+    )

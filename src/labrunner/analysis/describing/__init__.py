@@ -1,0 +1,1 @@
+"""One variant: its figures, each with its interval."""

@@ -1,0 +1,1 @@
+"""The mathematics: errors of means, intervals, permutations, association. Numbers in, numbers out."""

@@ -1,0 +1,219 @@
+"""p-values by permutation, and Holm's adjustment of several.
+
+Two tests. Trials permuted within tasks: if both arms do alike on every task, each of its trials could as
+well have been the other arm's. Signs flipped: if neither arm is better, each unit's difference could as
+well have had the other sign. Both are two-sided mid-p-values: of what is exactly as extreme as the outcome,
+half counts. All assignments are looked at where that can be done; else there are seeded draws; and where
+there are so many trials that the sum is normal, its exact variance is used.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from labrunner.analysis.inference.distributions import hypergeometric_chances, normal_tail
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Sums = np.ndarray[Any, np.dtype[np.float64]]
+
+EXACT_UP_TO: Final = 20
+DRAWS: Final = 10_000
+SEED: Final = 20_260_102
+MOST_COUNTED: Final = 4_000
+"""So many trials of 0 and 1, all tasks with as many replications, are counted out."""
+MOST_DRAWN: Final = 1_000
+"""So many other trials, or units, are drawn; beyond that the sum is as good as normal."""
+_ROUNDING: Final = 1e-9
+"""Sums this close, relative to the largest, are the same: differences of rates are not exact in binary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PValue:
+    """A two-sided mid-p-value and how it was found."""
+
+    value: float
+    method: str
+    differing: int
+    """Units that could have come out otherwise."""
+    deviation: float
+    """Standard deviation of the mean difference under the hypothesis."""
+    draws: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """One task's scores on both sides."""
+
+    baseline: Sequence[float]
+    other: Sequence[float]
+
+    @property
+    def difference(self) -> float:
+        """Mean of the other side minus that of the baseline."""
+        return math.fsum(self.other) / len(self.other) - math.fsum(self.baseline) / len(self.baseline)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the difference over all permutations of the task's scores."""
+        pooled = [*self.baseline, *self.other]
+        centre = math.fsum(pooled) / len(pooled)
+        squares = math.fsum((value - centre) * (value - centre) for value in pooled)
+        return squares / (len(pooled) - 1) * (1 / len(self.baseline) + 1 / len(self.other))
+
+
+def permute_trials(tasks: Sequence[Contrast], *, is_rate: bool) -> PValue:
+    """Permute trials between the two sides within each task."""
+    variances = [task.variance for task in tasks]
+    moving = [task for task, variance in zip(tasks, variances, strict=True) if variance > 0]
+    deviation = math.sqrt(math.fsum(variances)) / len(tasks)
+    method = "trials permuted within tasks"
+
+    def found(value: float, how: str, *, is_drawn: bool = False) -> PValue:
+        return _found(value, f"{method}{how}", len(moving), deviation, is_drawn=is_drawn)
+
+    if not moving:
+        return found(1.0, "")
+    if is_rate and len({(len(task.baseline), len(task.other)) for task in moving}) == 1:
+        trials = len(moving) * (len(moving[0].baseline) + len(moving[0].other))
+        if trials <= MOST_COUNTED:
+            return found(_count_out(moving), ", all of them")
+    if len(moving) <= EXACT_UP_TO and all(len(task.baseline) == 1 == len(task.other) for task in moving):
+        # Of two trials there is nothing to permute but which is whose.
+        return found(sign_flip([task.difference for task in moving]).value, ", all of them")
+    observed = abs(math.fsum(task.difference for task in tasks))
+    if sum(len(task.baseline) + len(task.other) for task in moving) > MOST_DRAWN:
+        return found(2 * normal_tail(observed / (deviation * len(tasks))), ", normal")
+    return found(_mid_p(_permuted_sums(moving), observed, is_drawn=True), "", is_drawn=True)
+
+
+def sign_flip(differences: Sequence[float], unit: str = "tasks") -> PValue:
+    """Flip signs of units' differences: every assignment up to 20 that differ, else seeded draws."""
+    values = [abs(value) for value in differences if value != 0.0]
+    observed = abs(math.fsum(differences))
+    deviation = math.sqrt(math.fsum(value * value for value in values)) / max(1, len(differences))
+    method = f"sign-flip over {unit}"
+
+    def found(value: float, how: str, *, is_drawn: bool = False) -> PValue:
+        return _found(value, f"{method}{how}", len(values), deviation, is_drawn=is_drawn)
+
+    if not values:
+        return found(1.0, "")
+    if len(values) <= EXACT_UP_TO:
+        return found(_mid_p(_all_sums(values), observed, is_drawn=False), ", all of them")
+    if len(values) > MOST_DRAWN:
+        return found(2 * normal_tail(observed / (deviation * len(differences))), ", normal")
+    return found(_mid_p(_drawn_sums(values), observed, is_drawn=True), "", is_drawn=True)
+
+
+def adjust_holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's step-down adjustment, in the order given."""
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, number in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[number]))
+        adjusted[number] = highest
+    return tuple(adjusted)
+
+
+def holm_shares(p_values: Sequence[float], alpha: float) -> tuple[int, ...]:
+    """By how much each comparison's share of alpha is smaller than alpha, in the order given.
+
+    What Holm rejects was judged at alpha over the number that was then left; the others together share what
+    is left. An interval at that level leaves out zero exactly when Holm rejects.
+    """
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    shares, left = [1] * len(p_values), len(p_values)
+    for rank, number in enumerate(order):
+        if left == len(p_values) - rank and p_values[number] * left < alpha:
+            shares[number], left = left, left - 1
+        else:
+            shares[number] = left
+    return tuple(shares)
+
+
+def _found(value: float, method: str, differing: int, deviation: float, *, is_drawn: bool) -> PValue:
+    return PValue(
+        value=min(1.0, value),
+        method=f"{method}, {DRAWS} draws, seed {SEED}" if is_drawn else method,
+        differing=differing,
+        deviation=deviation,
+        draws=DRAWS if is_drawn else None,
+        seed=SEED if is_drawn else None,
+    )
+
+
+def _mid_p(sums: "Sums", observed: float, *, is_drawn: bool) -> float:
+    numpy = import_module("numpy")
+    sizes = numpy.abs(sums)
+    slack = _ROUNDING * max(observed, float(sizes.max()))
+    beyond = int((sizes > observed + slack).sum())
+    even = int((numpy.abs(sizes - observed) <= slack).sum())
+    # The outcome itself is one of the draws.
+    return (beyond + (even + 1) / 2) / (len(sums) + 1) if is_drawn else (beyond + even / 2) / len(sums)
+
+
+def _count_out(tasks: Sequence[Contrast]) -> float:
+    """The exact mid-p-value where all tasks have as many replications: the sum of passes decides."""
+    numpy = import_module("numpy")
+    baseline, other = len(tasks[0].baseline), len(tasks[0].other)
+    passes = Counter(round(math.fsum(task.baseline) + math.fsum(task.other)) for task in tasks)
+    chances, start = numpy.ones(1), 0
+    for passed, count in passes.items():
+        one = numpy.array(hypergeometric_chances(baseline + other, other, passed))
+        chances = numpy.convolve(chances, _power(one, count))
+        start += count * max(0, passed - baseline)
+    observed = round(math.fsum(math.fsum(task.other) for task in tasks))
+    expected = math.fsum(count * passed for passed, count in passes.items()) * other / (baseline + other)
+    distance = numpy.abs(numpy.arange(start, start + len(chances)) - expected)
+    beyond = float(chances[distance > abs(observed - expected) + _ROUNDING].sum())
+    even = float(chances[numpy.abs(distance - abs(observed - expected)) <= _ROUNDING].sum())
+    return min(1.0, beyond + even / 2)
+
+
+def _power(chances: "Sums", count: int) -> "Sums":
+    """Chances of the sum of so many alike, by squaring."""
+    numpy = import_module("numpy")
+    whole = numpy.ones(1)
+    while count:
+        if count % 2:
+            whole = numpy.convolve(whole, chances)
+        count //= 2
+        if count:
+            chances = numpy.convolve(chances, chances)
+    powered: Sums = whole
+    return powered
+
+
+def _permuted_sums(tasks: Sequence[Contrast]) -> "Sums":
+    """Sums of differences with every task's scores dealt out anew."""
+    numpy = import_module("numpy")
+    random = numpy.random.default_rng(SEED)
+    sums: Sums = numpy.zeros(DRAWS)
+    for task in tasks:
+        scores = numpy.tile(numpy.array([*task.baseline, *task.other]), (DRAWS, 1))
+        dealt = random.permuted(scores, axis=1)
+        cut = len(task.baseline)
+        sums += dealt[:, cut:].mean(axis=1) - dealt[:, :cut].mean(axis=1)
+    return sums
+
+
+def _all_sums(values: Sequence[float]) -> "Sums":
+    numpy = import_module("numpy")
+    sums: Sums = numpy.zeros(1)
+    for value in values:
+        sums = numpy.concatenate([sums + value, sums - value])
+    return sums
+
+
+def _drawn_sums(values: Sequence[float]) -> "Sums":
+    numpy = import_module("numpy")
+    random = numpy.random.default_rng(SEED)
+    signs = 2.0 * random.integers(0, 2, size=(DRAWS, len(values)), dtype="int8") - 1.0
+    sums: Sums = signs @ numpy.array(values)
+    return sums

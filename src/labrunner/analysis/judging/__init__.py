@@ -1,0 +1,1 @@
+"""What follows for people: conditions, warnings, outages, retries, the sentence."""

@@ -1,0 +1,245 @@
+"""What bends or weakens a run's figures, in sentences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from labrunner.analysis.describing.figures import Figures
+from labrunner.analysis.describing.variance import ALPHA
+from labrunner.analysis.judging.outage import Outage
+from labrunner.analysis.judging.retryshift import RetryShift
+from labrunner.analysis.sums.conduct import Conduct, Suspicion
+from labrunner.experiment.resolved import Budget
+from labrunner.policy.budget import describe_unheard, limits_of
+
+LOW_COVERAGE: Final = 0.95
+FEW_GROUPS: Final = 10
+ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
+"""Kinds that are nothing to worry about while a run goes on."""
+NAMED_PATHS: Final = 3
+SYSTEM_CHANGED: Final = "system_changed"
+COMMAND_NOT_FOUND: Final = "command_not_found"
+"""Flag of trials whose agent changed the system under the grader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """One thing to beware of."""
+
+    kind: str
+    variant_id: str | None
+    """None when it is about the run."""
+    text: str
+    trial_id: str | None = None
+    """A trial that shows it."""
+
+    def __str__(self) -> str:
+        """The sentence, with whom it is about."""
+        return self.text if self.variant_id is None else f"{self.variant_id}: {self.text}"
+
+
+def describe_caution(caution: Caution, run: str) -> str:
+    """The sentence with what to type to see for oneself; `run` is how the run is called there."""
+    return str(caution) if caution.trial_id is None else f"{caution}; see: lab show {run} {caution.trial_id}"
+
+
+def find_cautions(
+    figures: Sequence[Figures],
+    shift: RetryShift | None,
+    outage: Outage | None,
+    budget: Budget | None = None,
+    conduct: Conduct | None = None,
+) -> tuple[Caution, ...]:
+    """Everything that a reader of these figures should know."""
+    suspicions = conduct.suspicions() if conduct is not None else {}
+    changed = _first_changes(conduct) if conduct is not None else {}
+    found = [
+        _name_paths(Caution(kind=kind, variant_id=each.variant_id, text=text), changed)
+        for each in figures
+        for kind, text in _about(each)
+        if text and not (kind == COMMAND_NOT_FOUND and each.variant_id in suspicions)
+    ]
+    if conduct is not None:
+        found.extend(about_agents(conduct, suspicions))
+        found.extend(_about_files(conduct))
+    if shift is not None:
+        found.extend(_about_rates(shift))
+    if outage is not None:
+        found.append(Caution(kind="outage", variant_id=None, text=_describe_outage(outage)))
+    if budget is not None:
+        found.extend(_about_budget(figures, budget))
+    return tuple(found)
+
+
+def about_agents(conduct: Conduct, suspicions: Mapping[str, Suspicion]) -> Iterator[Caution]:
+    """Name variants whose agents seem never to have run, or say so themselves."""
+    for name, each in suspicions.items():
+        text = f"{'; '.join(each.facts)}; none of these passed: did they really run?"
+        yield Caution(kind="never_ran", variant_id=name, text=text, trial_id=each.trial_id)
+    for name, agents in conduct.variants.items():
+        if agents.errors:
+            says = "agent says" if agents.errors == 1 else "agents say"
+            text = f'{agents.errors:,} {says} `outcome: "error"` in their result; graded as they stood'
+            yield Caution(kind="agent_errors", variant_id=name, text=text, trial_id=agents.first_error)
+
+
+def _about_files(conduct: Conduct) -> Iterator[Caution]:
+    """Name variants whose agents wrote secrets down, or left what could not be kept."""
+    for name, each in conduct.variants.items():
+        if each.leaks:
+            text = f"secrets were found in what {_count(each.leaks, 'trial')} left, and masked"
+            yield Caution(kind="masked", variant_id=name, text=text, trial_id=each.first_leak)
+        if each.incomplete:
+            text = f"of {_count(each.incomplete, 'trial')} not every file could be kept"
+            yield Caution(kind="dropped", variant_id=name, text=text, trial_id=each.first_incomplete)
+
+
+def _first_changes(conduct: Conduct) -> dict[str, tuple[str, str]]:
+    return {name: each.first_changed for name, each in conduct.variants.items() if each.first_changed}
+
+
+def _name_paths(caution: Caution, changed: Mapping[str, tuple[str, str]]) -> Caution:
+    """Say which paths were changed, for one trial that shows it."""
+    known = changed.get(caution.variant_id or "")
+    if caution.kind != SYSTEM_CHANGED or known is None:
+        return caution
+    trial_id, lines = known
+    paths = lines.splitlines()
+    named = ", ".join(paths[:NAMED_PATHS]) + (", ..." if len(paths) > NAMED_PATHS else "")
+    return replace(caution, text=f"{caution.text} ({named})", trial_id=trial_id)
+
+
+def _about(figures: Figures) -> Iterator[tuple[str, str]]:
+    yield "errors", _about_errors(figures)
+    yield "retries", f"{_count(figures.retried, 'trial')} needed a retry" if figures.retried else ""
+    yield "few_groups", _about_groups(figures)
+    yield "coverage", _about_coverage(figures)
+    yield "ungraded", _about_lost_tasks(figures)
+    yield "ragged", _about_replications(figures)
+    yield "adopted", _about_adoptions(figures)
+    yield "cut_off", _about_cut_offs(figures)
+    yield "edited", _about_edits(figures)
+    yield "system_changed", _about_system(figures)
+    yield "command_not_found", _about_commands(figures)
+    yield "invalidated", _about_invalidated(figures)
+
+
+def _about_errors(figures: Figures) -> str:
+    if not figures.errors:
+        return ""
+    causes = ", ".join(f"{cause} {count}" for cause, count in figures.causes.items())
+    told = f"{_count(figures.errors, 'trial')} without a grade ({causes}), left out of the mean"
+    if figures.lower is None or figures.upper is None:
+        return told
+    return f"{told}; counted as 0 or as 1 it is {figures.lower:.3f} to {figures.upper:.3f}"
+
+
+def _about_groups(figures: Figures) -> str:
+    interval = figures.interval
+    if interval is None or "groups" not in interval.method or interval.units >= FEW_GROUPS:
+        return ""
+    return f"an interval over only {interval.units} groups is rough"
+
+
+def _about_coverage(figures: Figures) -> str:
+    if figures.coverage is None or figures.coverage >= LOW_COVERAGE:
+        return ""
+    share = f"{100 * figures.coverage:.0f}%"
+    return f"only {share} of the planned trials are graded ({figures.graded:,} of {figures.planned:,})"
+
+
+def _about_lost_tasks(figures: Figures) -> str:
+    if not figures.ungraded_tasks or not figures.graded:  # without any mean there is nothing to misread
+        return ""
+    named = ", ".join(figures.first_ungraded[:3]) + (", ..." if figures.ungraded_tasks > 3 else "")
+    count = _count(figures.ungraded_tasks, "task")
+    return f"{count} without any graded trial, so the mean speaks of the others only ({named})"
+
+
+def _about_replications(figures: Figures) -> str:
+    if figures.fewest_graded == figures.most_graded:
+        return ""
+    return (
+        f"tasks have {figures.fewest_graded} to {figures.most_graded} graded trials; "
+        "each weighs the same in the mean"
+    )
+
+
+def _about_adoptions(figures: Figures) -> str:
+    if not figures.adopted:
+        return ""
+    return f"{_count(figures.adopted, 'attempt')} went on after the runner had died, and were adopted"
+
+
+def _about_cut_offs(figures: Figures) -> str:
+    if not figures.cut_off:
+        return ""
+    return f"{_count(figures.cut_off, 'attempt')} cut off by a crash and run again"
+
+
+def _about_edits(figures: Figures) -> str:
+    if not figures.edited:
+        return ""
+    return f"{_count(figures.edited, 'trial')} made by earlier code, taken over with --reuse-edited"
+
+
+def _about_system(figures: Figures) -> str:
+    changed = figures.flags.get(SYSTEM_CHANGED, 0)
+    if not changed:
+        return ""
+    return f"in {_count(changed, 'trial')} the agent changed the system that the grader ran in"
+
+
+def _about_commands(figures: Figures) -> str:
+    lost = figures.flags.get(COMMAND_NOT_FOUND, 0)
+    if not lost:
+        return ""
+    return f"{_count(lost, 'agent')} exited with 126 or 127, as where a command is not found"
+
+
+def _about_invalidated(figures: Figures) -> str:
+    if not figures.invalidated:
+        return ""
+    return f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+
+
+def _about_budget(figures: Sequence[Figures], budget: Budget) -> Iterator[Caution]:
+    """Name limits that can't hold, because nobody reports what they limit, or because a variant does not."""
+    graded = [each for each in figures if each.graded]
+    for name in limits_of(budget):
+        silent = [each for each in graded if name not in each.expense]
+        if graded and len(silent) == len(graded):
+            yield Caution(kind="budget", variant_id=None, text=describe_unheard(budget, [name]))
+            continue
+        for each in silent:
+            text = f"no attempt reports `{name}`, so the budget does not count them"
+            yield Caution(kind="budget", variant_id=each.variant_id, text=text)
+
+
+def _about_rates(shift: RetryShift) -> Iterator[Caution]:
+    known = {each.variant_id: each for each in shift.variants}
+    for each in shift.variants:
+        baseline = known.get(each.rate_baseline or "")
+        if baseline is not None and each.rate_p is not None and each.rate_p < ALPHA:
+            text = (
+                f"{100 * each.rate:.1f}% of its trials needed a retry, {100 * baseline.rate:.1f}% of "
+                f"{baseline.variant_id}'s (p = {each.rate_p:.3g}): comparing them is suspect"
+            )
+            yield Caution(kind="retry_rates", variant_id=each.variant_id, text=text)
+
+
+def _describe_outage(outage: Outage) -> str:
+    began, ended = (_clock(seconds) for seconds in (outage.began_at, outage.ended_at))
+    return (
+        f"{outage.trials} agents in a row, on {outage.tasks} tasks, ended within "
+        f"{outage.longest_agent_s:.3g} s without passing, between {began} and {ended}: was there an outage?"
+    )
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,1 @@
+"""What rows add up to, one at a time: sums per task, expenses, how agents ended, what a lineage did."""

@@ -1,0 +1,110 @@
+"""What is averaged over a task's trials: the primary metric, or verdicts.
+
+Rules: errors are never zeros and never vanish. A mean leaves them out; what it would be with each of them
+scored at the lowest, or highest, end of the scale is asked for by name. Direction and bounds of a scale are
+declared by its author, never read off the scores that happened to come.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from labrunner.analysis.sums.tally import Cell, VariantTally
+
+PASS: Final = "pass"
+"""Name of the measure that averages verdicts, used where primary metrics differ from row to row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How a cell's trials are scored."""
+
+    name: str
+    is_rate: bool
+    """Whether every trial scored 0 or 1, on a scale that ends there."""
+    better: Literal["higher", "lower"] = "higher"
+    low: float | None = None
+    """The scale's lower end; None, like `high`, where nothing bounds it."""
+    high: float | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Both ends of the scale, so that a missing score can be bounded."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return 1 if self.better == "higher" else -1
+
+    def total(self, cell: Cell) -> float:
+        """Sum over graded trials."""
+        return cell.passed if self.name == PASS else cell.total
+
+    def values(self, cell: Cell) -> list[float]:
+        """Scores of the graded trials; those of a rate are sorted, ones first."""
+        if self.name != PASS and cell.values is not None:
+            return cell.values
+        ones = round(self.total(cell))
+        return [1.0] * ones + [0.0] * (cell.graded - ones)
+
+    def spread(self, cell: Cell) -> float:
+        """Sum of squared distances from the cell's mean."""
+        if self.name != PASS:
+            return cell.spread
+        return cell.passed * cell.failed / cell.graded if cell.graded else 0.0
+
+    def mean(self, cell: Cell) -> float | None:
+        """Mean over graded trials; None when there are none."""
+        return self.total(cell) / cell.graded if cell.graded else None
+
+    def mean_with(
+        self, cell: Cell, *, errors: float | None = None, retried: float | None = None, missing: int = 0
+    ) -> float | None:
+        """Mean with every errored trial scored as given, and with every retried one scored as given.
+
+        None leaves errored trials out, and retried ones as they ended. `missing` trials, which are not
+        finished, are scored like errored ones.
+        """
+        total, count, left = self.total(cell), cell.graded, cell.errors + missing
+        if retried is not None:
+            total += retried * (cell.retried_graded + cell.retried_errors) - self._retried_total(cell)
+            count, left = count + cell.retried_errors, left - cell.retried_errors
+        if errors is not None:
+            total, count = total + errors * left, count + left
+        return total / count if count else None
+
+    def mean_of_first_attempts(self, cell: Cell) -> float | None:
+        """Mean over graded trials that needed no retry."""
+        count = cell.graded - cell.retried_graded
+        return (self.total(cell) - self._retried_total(cell)) / count if count else None
+
+    def _retried_total(self, cell: Cell) -> float:
+        return cell.retried_passed if self.name == PASS else cell.retried_total
+
+
+def choose_measure(*variants: VariantTally) -> Measure:
+    """The primary metric where all trials name the same one, else verdicts."""
+    names = set().union(*(variant.metrics for variant in variants))
+    name = names.pop() if len(names) == 1 else PASS
+    if name == PASS or all(variant.is_verdict for variant in variants):
+        return Measure(name=name, is_rate=True, low=0.0, high=1.0)
+    declared = {variant.declared for variant in variants if variant.metrics}
+    metric = declared.pop() if len(declared) == 1 else None
+    if metric is None or metric.name != name:
+        return Measure(name=name, is_rate=False)
+    is_binary = all(variant.is_binary for variant in variants)
+    return Measure(
+        name=name,
+        is_rate=is_binary and (metric.min, metric.max, metric.better) == (0, 1, "higher"),
+        better=metric.better,
+        low=metric.min,
+        high=metric.max,
+    )
+
+
+def average(values: Iterable[float | None]) -> float | None:
+    """Mean of the values that are known; None when none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

@@ -1,0 +1,63 @@
+"""`lab doctor`: checks what a run needs before anything is spent."""
+
+import asyncio
+import sys
+from dataclasses import replace
+
+from labrunner.cli.carrying.target import Call, find_scripts, make_target_app
+from labrunner.display.checks import show_checks, show_machine
+from labrunner.display.text.console import make_console
+from labrunner.errors import ExitCode
+from labrunner.experiment.resolved import Experiment
+from labrunner.records.encoding import canonical
+from labrunner.runner.smoke import smoke
+from labrunner.runner.start import RunOptions, preflight
+from labrunner.runner.upkeep.machine import examine_machine
+from labrunner.sandbox import registry
+from labrunner.sandbox.door import Check
+
+
+def doctor(call: Call) -> int:
+    """Make every check for each target; bad input when one that matters did not pass."""
+    if not call.targets:
+        return _examine_machine(call)
+    options = replace(call.options(), make=registry.remember(anew=True))
+    checks = [check for experiment in call.experiments() for check in _examine(experiment, options)]
+    _print(checks, as_json=call.as_json)
+    is_well = all(check.passed or check.severity == "warning" for check in checks)
+    return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
+
+
+def _examine_machine(call: Call) -> int:
+    """Check what can be checked without an experiment."""
+    checks = list(asyncio.run(examine_machine(call.log_dir)))
+    if call.as_json:
+        sys.stdout.write(canonical.encode_line({"checks": checks, "experiment": None}).decode())
+    else:
+        make_console().print(show_machine(checks, find_scripts()))
+    return int(ExitCode.SUCCESS)
+
+
+def _examine(experiment: Experiment, options: RunOptions) -> list[Check]:
+    """Preflight, and if all is well a grader that gets nothing to grade."""
+    checks = list(asyncio.run(preflight(experiment, options)))
+    program = experiment.variants[0].program
+    if program is not None and program.in_process:
+        return checks  # solvers in Python can't be told to do nothing
+    if all(check.passed or check.severity == "warning" for check in checks):
+        checks.append(asyncio.run(smoke(experiment, options)))
+    return checks
+
+
+def _print(checks: list[Check], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(canonical.encode_line({"checks": checks}).decode())
+    else:
+        make_console().print(show_checks(checks))
+
+
+app = make_target_app(
+    doctor,
+    "Check sandbox, disk, secrets and storage before anything is spent; without an experiment, this machine.",
+    may_lack=True,
+)

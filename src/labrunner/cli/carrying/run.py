@@ -1,0 +1,78 @@
+"""`lab run`: runs experiments and says how they ended.
+
+What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a run should start at once.
+"""
+
+import asyncio
+import sys
+from functools import partial
+
+from labrunner.analysis.judging.requirements import Requirements, refuse_unknown
+from labrunner.cli.carrying.target import Call, make_target_app
+from labrunner.cli.carrying.turns import Turn, in_turn
+from labrunner.cli.catalogue import COMMANDS
+from labrunner.display.sitting import tell_checks, tell_end, watch
+from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.resolved import Experiment
+from labrunner.runner.sitting.sitting import RunEnd
+from labrunner.runner.start import RunOptions, run_experiment
+
+LONG_RUN = 20
+"""From this many trials on, a run that its first error would end deserves a warning."""
+
+
+def run(call: Call) -> int:
+    """Run every target in turn; the first exit code that is not a success is the command's."""
+    if call.reuse_edited and call.reuse is None:
+        raise InputError("--reuse-edited", "needs --reuse DIR: which runs to take results from")
+    if call.dry_run:
+        from labrunner.cli.carrying.plan import plan
+
+        return plan(call)
+    return in_turn([partial(_run_one, experiment, call) for experiment in call.experiments()])
+
+
+def _run_one(experiment: Experiment, call: Call) -> Turn:
+    _warn_of_first_error(experiment)
+    requirements = call.requirements()
+    refuse_unknown(requirements, [variant.id for variant in experiment.variants])
+    options = call.options(experiment, on_checks=tell_checks)
+    if call.reuse is not None:
+        end = _run_reusing(experiment, options, call)
+    else:
+        end = asyncio.run(run_experiment(experiment, options, watch))
+    tell_end(end, as_json=call.as_json)
+    is_checked = requirements and end.exit_code is ExitCode.SUCCESS
+    code = _check(end, requirements) if is_checked else int(end.exit_code)
+    return Turn(code, end.is_interrupted)
+
+
+def _check(end: RunEnd, requirements: Requirements) -> int:
+    from labrunner.cli.requiring import tell_unmet
+    from labrunner.runner.reports.results import check_requirements
+
+    return tell_unmet(check_requirements(end.paths, requirements))
+
+
+def _run_reusing(experiment: Experiment, options: RunOptions, call: Call) -> RunEnd:
+    from labrunner.cli.carrying.retry import plan_reusing
+    from labrunner.display.takeover import tell_plan
+    from labrunner.runner.again.retrying import carry_out_retry
+
+    return asyncio.run(carry_out_retry(plan_reusing(experiment, call), options, watch, on_plan=tell_plan))
+
+
+def _warn_of_first_error(experiment: Experiment) -> None:
+    planned = len(experiment.tasks) * len(experiment.variants) * experiment.replications
+    policy = experiment.policy
+    if planned >= LONG_RUN and policy.fail_on_error is True and not policy.retry_on_error:
+        sys.stderr.write(
+            "note: the first error will end this run; --retry-on-error or --fail-on-error=0.1 tolerate some\n"
+        )
+
+
+app = make_target_app(
+    run,
+    f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.",
+    own=("--reuse", "--reuse-edited", "--require", "--require-stable", "--require-coverage"),
+)

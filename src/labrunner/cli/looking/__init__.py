@@ -1,0 +1,1 @@
+"""Commands that look at runs: show, compare, query, export, log, verify, invalidate."""

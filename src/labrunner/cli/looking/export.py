@@ -1,0 +1,63 @@
+"""`lab export`: a run in formats that other tools read."""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+import typer
+
+from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.display.text.saying import say
+from labrunner.errors import InputError
+from labrunner.interop.registry import ROWS, export_rows
+from labrunner.interop.registry import export as write_export
+from labrunner.records.encoding import canonical
+from labrunner.runner.reports.lookup import read_in_full
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.listing import DEFAULT_RUNS, find_run
+
+app = make_app()
+
+_To = Annotated[
+    Literal["inspect", "csv", "parquet", "junit", "markdown", "html"],
+    typer.Option("--to", help="the format; inspect writes one .eval log a variant"),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="the file (for several .eval logs: the folder), not RUN_ID.<ending>; - prints it",
+    ),
+]
+
+
+@app.command(help="Write a run in a format that other tools read.")
+def export(
+    run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
+) -> None:
+    """Export."""
+    paths = find_run(log_dir, run)
+    if output == Path("-"):
+        _print(paths, to)
+        return
+    made = _write(paths, to, output)
+    if as_json:
+        sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
+    else:
+        for path in made:
+            say(str(path))
+
+
+def _write(paths: RunPaths, to: str, output: Path | None) -> tuple[Path, ...]:
+    return export_rows(paths, to, output) if to in ROWS else write_export(read_in_full(paths), to, output)
+
+
+def _print(paths: RunPaths, to: str) -> None:
+    if to == "inspect":
+        raise InputError("--output", "an .eval log is an archive: name a file or a folder for it")
+    with TemporaryDirectory() as folder:
+        for path in _write(paths, to, Path(folder) / "export"):
+            sys.stdout.buffer.write(path.read_bytes())
+    sys.stdout.flush()

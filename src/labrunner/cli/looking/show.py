@@ -1,0 +1,230 @@
+"""`lab show`: a run's summary, or one of its trials."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import RenderableType
+
+from labrunner.cli.looking.underway_json import plain_under_way
+from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.plainwords import PlainCommand
+from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
+from labrunner.display.decision import DECISION
+from labrunner.display.results.crash import show_crash
+from labrunner.display.results.show import show_run
+from labrunner.display.text.console import make_console
+from labrunner.display.text.saying import say_aside
+from labrunner.display.trials.liveview import show_under_way, show_unfinished
+from labrunner.display.trials.trialview import show_trial
+from labrunner.experiment.env_file import secrets_from
+from labrunner.records.encoding import canonical
+from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
+from labrunner.runner.reports.advice import advise_on_damage
+from labrunner.runner.reports.gaps import newest_attempt
+from labrunner.runner.reports.lookup import (
+    RunPicture,
+    find_barriers,
+    find_telling_trial,
+    picture,
+)
+from labrunner.runner.reports.postmortem import Postmortem, examine_crash
+from labrunner.runner.reports.results import find_unmet_in, read_checked_results
+from labrunner.runner.reports.trialname import find_meant
+from labrunner.runner.reports.unfinished import Unfinished, find_any, known_masker, read_ends
+from labrunner.store.buffering.transcripts import TRANSCRIPT
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.earlier_file import read_earlier
+from labrunner.store.reading.listing import DEFAULT_RUNS, address, find_run
+from labrunner.store.reading.logends import read_end
+from labrunner.store.reading.underway import read_under_way
+from labrunner.store.rows.single_records import read_run
+
+app = make_app()
+
+IN_FLIGHT = {
+    "dispatched": "its agent had not ended",
+    "barrier": "its agent had ended, no grader had started",
+    "grading": "its grader had started",
+    "failed": "it was waiting to be tried again",
+}
+_Trial = Annotated[
+    str | None, typer.Argument(metavar="[TRIAL]", help="a trial's or task's id, part of it, or its number")
+]
+
+
+_Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", "-f", help="go on showing what a live run or trial does, until it ends or Ctrl-C"
+    ),
+]
+
+
+@app.command(
+    cls=PlainCommand,
+    help="Show a run's summary, or one trial with attempts, phases and logs; live ones, too.",
+)
+def show(  # noqa: PLR0913 - the signature is the command line
+    run: RunName,
+    trial: _Trial = None,
+    follow: _Follow = False,
+    log_dir: LogDir = DEFAULT_RUNS,
+    require: Require = None,
+    require_stable: RequireStable = False,
+    require_coverage: RequireCoverage = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run or a trial."""
+    requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
+    paths = find_run(log_dir, run)
+    with advise_on_damage(paths):
+        if trial is not None:
+            _show_any(paths, trial, is_followed=follow, as_json=as_json)
+            return
+        if follow:
+            from labrunner.cli.looking.following import follow_run
+
+            follow_run(paths, as_json=as_json)
+        seen = picture(paths)
+        unmet = find_unmet_in(read_checked_results(paths), requirements, seen.summary) if requirements else ()
+        with suppress(BrokenPipeError):  # the exit code still counts
+            _show_run(seen, unmet, as_json=as_json)
+    raise typer.Exit(tell_unmet(unmet))
+
+
+def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
+    crash = examine_crash(seen.paths) if seen.state == "crashed" else None
+    under_way = read_under_way(seen.paths) if seen.state == "started" else ()
+    if as_json:
+        told = {
+            "run": str(seen.paths.root),
+            "state": seen.state,
+            "status": seen.status,
+            "summary": seen.summary,
+            "unmet": unmet,
+            **({"under_way": [plain_under_way(each) for each in under_way]} if under_way else {}),
+            **({"crash": _plain(crash)} if crash else {}),
+        }
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    name, telling = address(seen.paths), find_telling_trial(seen.paths, seen.status)
+    hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {name} {telling or 'TRIAL'}")]
+    if under_way:
+        hints.append(("a live one", f"lab show {name} {under_way[0].trial_id} --follow"))
+    console = make_console()
+    console.print(
+        show_run(
+            state=seen.state,
+            status=seen.status,
+            summary=seen.summary,
+            hints=hints,
+            last_sign_at=crash.last_sign_at if crash else None,
+            name=name,
+            under_way=show_under_way(under_way, datetime.now(UTC)),
+            barriers=find_barriers(seen.paths),
+        )
+    )
+    if crash:
+        console.print("")
+        console.print(_crash(seen.paths, crash))
+        console.print("")
+    if seen.state not in {"started", "success"}:
+        console.print(DECISION)
+
+
+def _plain(found: Postmortem) -> dict[str, object]:
+    """What is known about a crash, for programs."""
+    return {
+        "last_sign_at": found.last_sign_at,
+        "has_rebooted": found.has_rebooted,
+        "committed": found.committed,
+        "buffered": found.buffered,
+        "in_flight": [
+            {"trial_id": note.trial_id, "attempt": note.attempt, "state": note.state}
+            for note in found.in_flight
+        ],
+        "owed": found.owed,
+        "lost": found.lost,
+    }
+
+
+def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
+    return show_crash(
+        last_sign_at=found.last_sign_at,
+        has_rebooted=found.has_rebooted,
+        committed=found.committed,
+        buffered=found.buffered,
+        in_flight=[(note.trial_id, IN_FLIGHT[note.state]) for note in found.in_flight],
+        owed=found.owed,
+        lost=found.lost,
+        next_step=f"lab continue {address(paths)}",
+    )
+
+
+def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, as_json: bool) -> None:
+    meant = find_meant(paths, trial)
+    if meant.note is not None:
+        say_aside(f"note: {meant.note}")
+    found = find_any(paths, meant.text)
+    if isinstance(found, SlotRows):
+        _show_trial(paths, found, as_json=as_json)
+        return
+    masker = known_masker(paths, _known_values(paths))
+    ended: SlotRows | Unfinished = found
+    if is_followed and found.is_live:
+        from labrunner.cli.looking.following import follow_trial
+
+        ended = follow_trial(paths, found, masker, as_json=as_json)
+    if isinstance(ended, SlotRows):
+        _show_trial(paths, ended, as_json=as_json)
+    else:
+        _show_unfinished(ended, read_ends(paths, ended, masker), as_json=as_json)
+
+
+def _known_values(paths: RunPaths) -> Mapping[str, str]:
+    """Values of secrets that can be known here: as the run's owner found them, if they are still there."""
+    env_file = read_run(paths).env_file
+    return secrets_from(Path(env_file) if env_file and Path(env_file).is_file() else None)
+
+
+def _show_unfinished(found: Unfinished, logs: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        told = {**plain_under_way(found), "folder": str(found.folder), "logs": logs}
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    hints = [("files", str(found.folder))]
+    make_console().print(show_unfinished(found, logs, datetime.now(UTC), hints))
+
+
+def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
+    earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
+    if as_json:
+        told = msgspec.to_builtins(rows) | ({"earlier": earlier} if earlier else {})
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    cut_off = newest_attempt(rows.timing.cut_off) if not rows.timing.attempts else None
+    folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
+    logs = {name: _tail(folder / name) for name in _log_names(rows)}
+    hints = [("files", str(folder))]
+    judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]
+    make_console().print(
+        show_trial(rows.trial, rows.timing, logs=logs, judged=judged, earlier=earlier, hints=hints)
+    )
+
+
+def _log_names(rows: SlotRows) -> list[str]:
+    """Logs of the last attempt; of one that a crash cut off, what was rescued of it."""
+    if not rows.timing.attempts and rows.timing.cut_off:
+        return [TRANSCRIPT]
+    return [ref.path for attempt in rows.timing.attempts[-1:] for ref in attempt.logs]
+
+
+def _tail(path: Path) -> str:
+    data = read_end(path)
+    return "(not kept)" if data is None else data.decode(errors="replace")

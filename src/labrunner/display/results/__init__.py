@@ -1,0 +1,1 @@
+"""What a run and its comparisons look like on a terminal."""

@@ -1,0 +1,253 @@
+"""The tables of `lab show RUN` below its first one: bounds, repeated success, expenses, differences, retries.
+
+Rule: every figure printed here stands in `summary.json` under the same name.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+
+from labrunner.analysis.comparing.comparison import Comparison
+from labrunner.analysis.describing.figures import Figures
+from labrunner.analysis.describing.repeated import Bounded, Repeated
+from labrunner.analysis.judging.retryshift import RetryShift, VariantShift
+from labrunner.analysis.judging.sentences import describe
+from labrunner.analysis.report import Report
+from labrunner.display.results.breakdown import show_breakdown, show_prices
+from labrunner.display.text.chart import Dot, DotChart, fit_scale
+from labrunner.display.text.console import indent, make_item, make_line, make_table, name_once, stack
+from labrunner.display.text.quantities import (
+    format_figure,
+    format_range,
+    format_seconds,
+    format_share,
+    write_p,
+)
+
+SHOWN_K: Final = 4
+ADJUSTED: Final = (
+    "p and intervals are adjusted for {} comparisons (Holm): together they mislead in 1 of 20 runs"
+)
+_EXPENSES: Final = {
+    "time_s": "time",
+    "agent_s": "agent's time",
+    "cpu_s": "cpu time",
+    "tokens": "tokens",
+    "cost_usd": "cost (USD)",
+}
+_BOUNDS: Final = ("variant", "lower", "observed", "upper", "coverage", "within tasks", "between", "icc")
+_REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
+_SPENT: Final = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
+_SHIFT: Final = ("variant", "retried", "rate", "attempts", "most", "as 0", "mean", "as 1", "left out")
+_ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")
+_CHANGES: Final = ("difference", "interval", "p", "tasks", "conclusion")
+
+
+def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
+    """Draw every variant's mean with its interval; None where means are not of the same measure."""
+    known = [each for each in figures if each.observed is not None]
+    if not known or len({each.measure for each in known}) > 1:
+        return None
+    dots = [_dot(each) for each in known]
+    scales = {each.scale for each in known}
+    low, high = fit_scale(dots, within=scales.pop() if len(scales) == 1 else None)
+    return DotChart(dots=dots, low=low, high=high)
+
+
+def show_details(report: Report) -> RenderableType:
+    """Show everything that the first table has no room for."""
+    parts = [
+        _show_bounds(report.figures),
+        _show_repeated(report.figures),
+        _show_expenses(report.figures),
+        show_prices(report),
+        _show_differences(report.comparisons),
+        *(show_breakdown(report.breakdown) if report.breakdown else ()),
+        show_shift(report.retry_shift) if report.retry_shift else None,
+    ]
+    return stack(*(stack(make_line(""), part) for part in parts if part is not None))
+
+
+def show_findings(report: Report) -> RenderableType:
+    """Show what nobody should overlook: what errors may hide, what differs, what retries may have bent."""
+    is_whole = all(each.coverage == 1.0 for each in report.figures)
+    is_empty = not any(each.graded for each in report.figures)
+    shift = report.retry_shift
+    parts = [
+        None if is_whole or is_empty else _show_bounds(report.figures),
+        None if is_empty else _show_differences(report.comparisons),
+        stack(*_show_verdict(shift)) if shift else None,
+    ]
+    return stack(*(stack(make_line(""), part) for part in parts if part is not None))
+
+
+def _dot(figures: Figures) -> Dot:
+    interval = figures.interval
+    return Dot(
+        label=figures.variant_id,
+        value=figures.observed or 0.0,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def _show_bounds(figures: Sequence[Figures]) -> RenderableType:
+    rows = [
+        (
+            each.variant_id,
+            format_figure(each.lower),
+            format_figure(each.observed),
+            format_figure(each.upper),
+            "-" if each.coverage is None else format_share(each.coverage),
+            format_figure(each.variance.within if each.variance else None),
+            format_figure(each.variance.between if each.variance else None),
+            format_figure(each.variance.icc if each.variance else None),
+        )
+        for each in figures
+    ]
+    return make_table(_BOUNDS, rows, numbers=_BOUNDS[1:])
+
+
+def _show_repeated(figures: Sequence[Figures]) -> RenderableType | None:
+    rows = [
+        (
+            each.variant_id,
+            str(one.k),
+            format_figure(one.any_passes.value),
+            _format_bounded(one.any_passes),
+            format_figure(one.all_pass.value),
+            _format_bounded(one.all_pass),
+        )
+        for each in figures
+        for one in _choose(each.repeated)
+    ]
+    missing = [
+        each.variant_id for each in figures if each.graded and not each.repeated and each.most_graded > 1
+    ]
+    if not rows and not missing:
+        return None
+    return stack(
+        make_table(
+            _REPEATED,
+            name_once(rows),
+            numbers=("k", "pass@k", "pass^k"),
+            whole=("95% interval", "95% interval "),
+        )
+        if rows
+        else None,
+        make_line(f"no pass@k nor pass^k of {', '.join(missing)}: a task has only one graded trial", "dim")
+        if missing
+        else None,
+    )
+
+
+def _choose(repeated: Sequence[Repeated]) -> Sequence[Repeated]:
+    """The first few k, and the largest."""
+    if len(repeated) <= SHOWN_K:
+        return repeated
+    return [*repeated[: SHOWN_K - 1], repeated[-1]]
+
+
+def _format_bounded(figure: Bounded) -> str:
+    return format_range(figure.low, figure.high)
+
+
+def _show_expenses(figures: Sequence[Figures]) -> RenderableType | None:
+    rows = [
+        (
+            each.variant_id,
+            title,
+            f"{quantity.trials:,}",
+            *(
+                _format_amount(name, amount)
+                for amount in (quantity.median, quantity.p95, quantity.total, quantity.discarded)
+            ),
+        )
+        for each in figures
+        for name, title in _EXPENSES.items()
+        if (quantity := each.expense.get(name)) is not None
+    ]
+    return make_table(_SPENT, name_once(rows), numbers=_SPENT[2:], whole=_SPENT[1:2]) if rows else None
+
+
+def _format_amount(name: str, amount: float) -> str:
+    if name.endswith("_s"):
+        return format_seconds(amount)
+    return f"{amount:.4f}" if name == "cost_usd" else f"{amount:,.0f}"
+
+
+def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | None:
+    if not comparisons:
+        return None
+    columns = (f"against {comparisons[0].baseline}", *_CHANGES)
+    rows = [(each.other, *_describe_change(each)) for each in comparisons]
+    family = comparisons[0].family
+    return stack(
+        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("interval",)),
+        make_line(ADJUSTED.format(family), "dim") if family > 1 else None,
+        make_line(""),
+        *(make_line(describe(each)) for each in comparisons),
+    )
+
+
+def _describe_change(comparison: Comparison) -> tuple[str, ...]:
+    answer, difference = comparison.answer, comparison.difference
+    return (
+        "-" if difference is None else f"{difference:+.3f}",
+        format_range(answer.interval.low, answer.interval.high) if answer else "undefined",
+        "-" if answer is None else write_p(answer.p_adjusted),
+        f"{comparison.tasks:,}",
+        comparison.conclusion,
+    )
+
+
+def show_shift(shift: RetryShift) -> RenderableType:
+    """Show the retry-shift report."""
+    rows = [
+        (
+            each.variant_id,
+            f"{each.retried:,}",
+            f"{100 * each.rate:.1f}%",
+            f"{each.attempts / each.finished:.2f}" if each.finished else "-",
+            f"{each.most_attempts}",
+            *(format_figure(value) for value in (each.as_zero, each.headline, each.as_one, each.left_out)),
+        )
+        for each in shift.variants
+    ]
+    odds = [row for each in shift.variants for row in _describe_odds(each)]
+    return stack(
+        make_line("retries: the mean with retried trials scored 0, as they ended, scored 1, left out"),
+        make_table(_SHIFT, rows, numbers=_SHIFT[1:]),
+        *((make_line(""), _show_odds(odds)) if odds else ()),
+        make_line(""),
+        *_show_verdict(shift),
+        make_line(shift.caution, "dim"),
+    )
+
+
+def _show_odds(rows: Sequence[Sequence[str]]) -> RenderableType:
+    return stack(
+        make_line("odds of passing when retried, and rates of retries"),
+        make_table(_ODDS, name_once(rows), numbers=("ratio", "p"), whole=("95% interval",)),
+    )
+
+
+def _show_verdict(shift: RetryShift) -> Iterator[RenderableType]:
+    yield make_line(f"retries {shift.verdict}", "" if shift.is_bounded else "yellow")
+    yield from (indent(make_item("-", note, "yellow")) for note in shift.notes)
+
+
+def _describe_odds(shift: VariantShift) -> Iterator[tuple[str, ...]]:
+    found = shift.within_tasks
+    if found.p_value is not None:
+        ratio = found.odds_ratio
+        yield (
+            shift.variant_id,
+            "odds within tasks",
+            "undefined" if ratio.value is None else f"{ratio.value:.2f}",
+            format_range(ratio.low, ratio.high),
+            write_p(found.p_value),
+        )
+    if shift.rate_p is not None:
+        yield shift.variant_id, f"rate against {shift.rate_baseline}", "", "", write_p(shift.rate_p)

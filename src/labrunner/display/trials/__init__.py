@@ -1,0 +1,1 @@
+"""What one trial looks like on a terminal, live or finished."""

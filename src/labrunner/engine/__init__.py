@@ -1,1 +1,0 @@
-"""The machine that joins schedule, executor, policy and store."""

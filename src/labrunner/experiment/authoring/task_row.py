@@ -1,0 +1,94 @@
+"""A task row as its author writes it: in a task file, or inline in the experiment file."""
+
+# ruff: noqa: RUF012 - pydantic copies defaults
+
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import PlainValidator, model_validator
+
+from labrunner.experiment.authoring.authored import GraderPart, Part, ResourcesPart, Seconds, SetupPart, Text
+from labrunner.experiment.authoring.problems import found
+from labrunner.experiment.authoring.values import (
+    BadValue,
+    Env,
+    Files,
+    GuestPath,
+    Id,
+    Json,
+    JsonMap,
+    Shown,
+    parse_command,
+)
+
+
+def _parse_solution(value: object) -> dict[str, Any]:
+    """Decode a reference solution: a command, or `{dir: folder}`."""
+    if isinstance(value, str | list):
+        return {"command": parse_command(value)}
+    folder = value.get("dir") if isinstance(value, dict) and set(value) == {"dir"} else None
+    if not isinstance(folder, str) or not folder:
+        raise BadValue(f"must be a command or {{dir: folder}}, found {found(value)}")
+    return {"dir": folder}
+
+
+Solution: TypeAlias = Annotated[
+    dict[str, Any], PlainValidator(_parse_solution), Shown("command, or `{dir: folder}`")
+]
+
+
+class TaskRow(Part):
+    """One problem to solve."""
+
+    id: Id
+    """Name of the task; each only once."""
+    input: Json = None
+    """What the agent is given, as `task.json`. Required, unless there is a `prompt`."""
+    prompt: str | None = None
+    """The task's text, as `prompt.txt`. null: `input`, when that is text, or its text field `prompt`."""
+    target: Json = None
+    """The hidden answer, for the grader only, as `target.json`."""
+    solution: Solution | None = None
+    """A reference solution. It is checked and kept, and not used yet."""
+    image: Text | None = None
+    """Image for this task, instead of the sandbox's."""
+    workdir: GuestPath | None = None
+    """Working directory inside the image."""
+    workspace: Text | None = None
+    """Folder or archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`) whose content the workspace starts with."""
+    files: Files = {}
+    """Files put into the workspace after that, by relative path."""
+    setup: SetupPart | None = None
+    """Fields of the experiment's setup that differ for this task; with it, the variants' own setup does not
+    run."""
+    timeout_s: Seconds | None = None
+    """The agent's time for this task."""
+    grader: GraderPart | None = None
+    """Fields of the grader that differ for this task."""
+    group: Text | None = None
+    """Tasks of one group are not independent of each other: intervals are clustered by it."""
+    tags: list[Text] = []
+    """For choosing tasks."""
+    env: Env = {}
+    """Variables for setup, agent and grader of this task."""
+    metadata: JsonMap = {}
+    """The author's own; neither agent nor grader sees it."""
+    resources: ResourcesPart = ResourcesPart()
+    """The task's own limits."""
+
+    @model_validator(mode="after")
+    def _has_something_to_solve(self) -> Self:
+        if "input" not in self.model_fields_set and self.prompt is None:
+            raise BadValue("has neither input nor prompt; one of them says what is to be solved")
+        return self
+
+    @property
+    def has_target(self) -> bool:
+        """Whether there is a hidden answer; null may be one."""
+        return "target" in self.model_fields_set
+
+    def text(self) -> str | None:
+        """Give the task's text, if it has one."""
+        if self.prompt is not None:
+            return self.prompt
+        inner = self.input.get("prompt") if isinstance(self.input, dict) else self.input
+        return inner if isinstance(inner, str) else None

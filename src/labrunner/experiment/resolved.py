@@ -1,0 +1,273 @@
+"""The resolved experiment: complete, frozen, the same whatever it was authored in.
+
+Rules: every value is final but for built-in names (`$workspace`, `$agent_dir`, …), which stay in
+commands and env values as `${name}` until a sandbox says where things lie; a literal dollar stays `$$`
+until then. Paths to content (`Folder`) carry the digest of what they held when they were resolved.
+Hidden things (`target`, `solution`, grader) stand in fields of their own and never inside `input`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+SandboxKind = Literal["docker", "bubblewrap", "process", "fake", "none"]
+"""`none` is for Python tasks that only ask a model; nothing can be run in it."""
+Keep = Literal["failed", "always", "never"]
+Population = Literal["tasks_like_these", "these_tasks"]
+"""What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
+
+
+LARGEST_SCORE: Final = 1e100
+"""A score beyond this, in either direction, is no measurement; its square would be no number any more."""
+
+
+class Order(StrEnum):
+    """How slots are ordered; see `labrunner.experiment.schedule`."""
+
+    BALANCED = "balanced"
+    BY_VARIANT = "by_variant"
+    BY_TASK = "by_task"
+    SHUFFLED = "shuffled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder (or archive) of somebody's files, with the digest of its content."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What a phase may reach."""
+
+    mode: Literal["none", "full", "allow"]
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A command before the agent. No command: no setup."""
+
+    command: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    network: Network = Network(mode="none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """How the agent is started."""
+
+    command: tuple[str, ...]
+    dir: Folder | None
+    stdin: Literal["none", "prompt"]
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    user: str | None
+    network: Network
+    timeout_s: float
+    error_exit_codes: Mapping[int, str]
+    require_result: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredMetric:
+    """What is declared of a score: its name, its direction, and the bounds that it can't leave."""
+
+    name: str
+    better: Literal["higher", "lower"] = "higher"
+    min: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grader:
+    """How the grader is started, after the barrier."""
+
+    command: tuple[str, ...]
+    dir: Folder | None
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    user: str | None
+    network: Network
+    timeout_s: float
+    retries: int
+    pass_at: float
+    where: Literal["same", "fresh"]
+    repeatable: bool
+    metric: DeclaredMetric | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPlan:
+    """Where attempts of a variant run, and within which limits."""
+
+    kind: SandboxKind
+    image: str | None
+    build: Folder | None
+    pull: Literal["preflight", "lazy", "never"]
+    prune_images: bool
+    workdir: str | None
+    cpus: float
+    memory_mb: int
+    pids: int
+    disk_mb: int
+    read_only: bool
+    tmpfs: Mapping[str, str]
+    limits: Literal["enforced", "best_effort"]
+    asked: tuple[str, ...]
+    """Names of the limits that the author wrote down: these must be enforced; defaults where the host can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A task written in Python: what makes it again, and what it is made of."""
+
+    task: str
+    file: Folder | None
+    """Where its function stands, with the digest of its code; None for one that no file's function made."""
+    arguments: Mapping[str, Any]  # any JSON: what the function was called with
+    is_repeatable: bool
+    """Whether the function can be called again."""
+    in_process: bool
+    """Whether solvers or scorers run in the coordinator's own process; if not, both are commands."""
+    model: str | None
+    base_url: str | None
+    config: Mapping[str, Any]  # any JSON: settings that shape the model's answers
+    limits: Mapping[str, Any]  # numbers, by name
+    steps: tuple[Any, ...]  # any JSON: each solver's name and arguments
+    scorers: tuple[Any, ...]  # any JSON: each scorer's name, arguments and metrics
+    reducer: str
+    """How the scores of a sample's epochs become one; several ways are separated by commas."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Modules of its own project that it is made of, besides its file: digests of their code, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One configuration under test, complete."""
+
+    id: str
+    bindings: Mapping[str, Any]  # any JSON: the author's own
+    agent: Agent
+    setup: Setup
+    sandbox: SandboxPlan
+    digest: str
+    program: Program | None = None
+    """Set for a task written in Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceFile:
+    """A file put into the workspace: content given in place, or copied from `source`."""
+
+    path: str
+    content: str | None
+    source: Folder | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """A task's own limits; None leaves the variant's."""
+
+    cpus: float | None = None
+    memory_mb: int | None = None
+    pids: int | None = None
+    disk_mb: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One problem to solve. `grader`, `setup` are complete and already merged with the experiment's."""
+
+    id: str
+    input: Any  # any JSON: the author's own
+    prompt: str | None
+    target: Any  # any JSON: the author's own; None when absent
+    has_target: bool
+    solution: Any  # any JSON or a Folder's path: for the probe's oracle only
+    image: str | None
+    workdir: str | None
+    workspace: Folder | None
+    files: tuple[WorkspaceFile, ...]
+    setup: Setup | None
+    """The task's own setup, instead of the variant's; None leaves the variant's."""
+    timeout_s: float | None
+    grader: Grader
+    group: str | None
+    tags: tuple[str, ...]
+    env: Mapping[str, str]
+    metadata: Mapping[str, Any]  # any JSON: the author's own
+    resources: Resources
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepPolicy:
+    """What is left of an attempt after its commit."""
+
+    workspace: Keep
+    logs: Keep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerPolicy:
+    """When a row of same failures pauses dispatch."""
+
+    after: int
+    give_up_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits for the whole run."""
+
+    cost_usd: float | None
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a run is carried out. Not part of the experiment's digest; may change on continue and retry."""
+
+    max_concurrency: int | Literal["auto"]
+    fail_on_error: bool | float
+    continue_on_fail: bool
+    retry_on_error: int
+    breaker: BreakerPolicy
+    min_free_disk_gb: float
+    budget: Budget
+    keep: KeepPolicy
+    max_connections: int | None = None
+    """How many requests a model's provider gets at once, over all trials; None: the default."""
+    max_retries: int | None = None
+    """How often a request to a provider is made again."""
+    request_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What is asked: tasks x variants x replications, and how a run of it is carried out."""
+
+    name: str
+    description: str
+    tags: tuple[str, ...]
+    source: str
+    """The file it came from, for messages and for provenance."""
+    tasks: tuple[TaskSpec, ...]
+    variants: tuple[Variant, ...]
+    trust: Literal["standard", "strict"]
+    on_system_change: Literal["flag", "refuse", "ignore"]
+    collect: tuple[str, ...]
+    replications: int
+    order: Order
+    seed: int
+    grade_on_agent_failure: bool
+    metadata: Mapping[str, Any]  # any JSON: the author's own
+    policy: Policy
+    digest: str
+    """Digest of what is measured: everything but policy, names for people, and where files lie."""
+    population: Population = "tasks_like_these"
+    """What conclusions and gates speak of."""

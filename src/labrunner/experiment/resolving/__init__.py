@@ -1,0 +1,1 @@
+"""From what was written to the frozen `Experiment`: complete, checked, with its digests."""

@@ -1,0 +1,24 @@
+"""Loads an experiment file: the one way from what a person wrote to an `Experiment`."""
+
+from pathlib import Path
+from typing import Final
+
+from labrunner.experiment.authoring.inheritance import read_with_bases
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.overrides import Overrides, apply_overrides
+from labrunner.experiment.resolving.resolution import resolve
+
+__all__ = ["Overrides", "load"]
+
+_DEFAULT_NAME: Final = "experiment.yaml"
+_NO_OVERRIDES: Final = Overrides()
+
+
+def load(path: Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
+    """Load an experiment file, or the `experiment.yaml` of a folder.
+
+    Raises:
+        InputError, InputErrors: what was written can't be run; the text says where, what and what to try.
+    """
+    file = path / _DEFAULT_NAME if path.is_dir() else path
+    return resolve(apply_overrides(read_with_bases(file), overrides), overrides, file)

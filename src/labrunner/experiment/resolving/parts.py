@@ -1,0 +1,151 @@
+"""Resolves the parts of an experiment: what was authored, merged and named becomes final."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from labrunner.experiment.authoring.authored import AgentPart, GraderPart, MetricPart, SandboxPart, SetupPart
+from labrunner.experiment.authoring.problems import Problems
+from labrunner.experiment.authoring.section import Section, Spot
+from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
+from labrunner.experiment.authoring.values import BadValue, check_env_name
+from labrunner.experiment.resolved import (
+    Agent,
+    DeclaredMetric,
+    Folder,
+    Grader,
+    Network,
+    SandboxKind,
+    SandboxPlan,
+    Setup,
+)
+from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.naming import Names, fill_all, fill_env, fill_path
+
+_DEFAULT_LIMITS: Final = {"cpus": 2.0, "memory_mb": 2048, "pids": 512, "disk_mb": 10240}
+
+
+def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -> Agent:
+    """Resolve a variant's agent."""
+    part, problems = section.part, reading.problems
+    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
+    if not part.command:
+        problems.add(
+            section.at("command").where, "is missing; say what starts the agent, as a list or a text"
+        )
+    _check_secrets(section, problems)
+    return Agent(
+        command=fill_all(part.command, names, section.at("command"), problems),
+        dir=resolve_dir(part.dir, names.bindings, section.at("dir"), reading),
+        stdin=part.stdin,
+        env=fill_env(part.env, names, section.at("env"), problems),
+        secrets=tuple(part.secrets),
+        user=part.user,
+        network=part.network,
+        timeout_s=part.timeout_s,
+        error_exit_codes={code: cause for code, cause in sorted(part.error_exit_codes.items()) if cause},
+        require_result=part.require_result,
+    )
+
+
+def resolve_grader(section: Section[GraderPart], names: Names, reading: Reading) -> Grader:
+    """Resolve a grader, of the experiment or of a task."""
+    part, problems = section.part, reading.problems
+    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
+    if not part.command:
+        problems.add(
+            section.at("command").where, "is missing; say what starts the grader, as a list or a text"
+        )
+    _check_secrets(section, problems)
+    return Grader(
+        command=fill_all(part.command, names, section.at("command"), problems),
+        dir=resolve_dir(part.dir, {}, section.at("dir"), reading),
+        env=fill_env(part.env, names, section.at("env"), problems),
+        secrets=tuple(part.secrets),
+        user=part.user,
+        network=part.network,
+        timeout_s=part.timeout_s,
+        retries=part.retries,
+        pass_at=part.pass_at,
+        where=part.where,
+        repeatable=part.repeatable,
+        metric=_resolve_metric(part.metric),
+    )
+
+
+def _resolve_metric(part: MetricPart | None) -> DeclaredMetric | None:
+    if part is None:
+        return None
+    return DeclaredMetric(name=part.name, better=part.better, min=part.min, max=part.max)
+
+
+def resolve_setup(section: Section[SetupPart], names: Names, problems: Problems) -> Setup:
+    """Resolve a setup, of a variant or of a task."""
+    part = section.part
+    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
+    return Setup(
+        command=fill_all(part.command, names, section.at("command"), problems),
+        timeout_s=part.timeout_s,
+        network=part.network,
+    )
+
+
+def resolve_sandbox(
+    section: Section[SandboxPart], kind: SandboxKind, bindings: Mapping[str, object], reading: Reading
+) -> SandboxPlan:
+    """Resolve where a variant's attempts run."""
+    part, image = section.part, None
+    refuse_unbuilt(part, lambda name: section.at(name).where, reading.problems)
+    if part.image is not None:
+        image = fill_path(part.image, bindings, section.at("image"), reading.problems)
+    written = {name: value for name in _DEFAULT_LIMITS if (value := getattr(part, name)) is not None}
+    limits = {**_DEFAULT_LIMITS, **written}
+    return SandboxPlan(
+        kind=kind,
+        image=image,
+        build=resolve_dir(part.build, bindings, section.at("build"), reading),
+        pull=part.pull,
+        prune_images=part.prune_images,
+        workdir=part.workdir,
+        cpus=float(limits["cpus"]),
+        memory_mb=int(limits["memory_mb"]),
+        pids=int(limits["pids"]),
+        disk_mb=int(limits["disk_mb"]),
+        read_only=part.read_only,
+        tmpfs=part.tmpfs,
+        limits=part.limits,
+        asked=tuple(written),
+    )
+
+
+def resolve_dir(
+    text: str | None, bindings: Mapping[str, object], spot: Spot, reading: Reading
+) -> Folder | None:
+    """Resolve a folder of programs."""
+    filled = None if text is None else fill_path(text, bindings, spot, reading.problems)
+    return None if filled is None else reading.folder(reading.contents.tools, filled, spot)
+
+
+def host_network(
+    section: Section[AgentPart] | Section[GraderPart] | Section[SetupPart], problems: Problems
+) -> Network:
+    """Give the network of a bare process: the host's. Anything else that was written is refused."""
+    if "network" in section.part.model_fields_set and section.part.network.mode != "full":
+        problems.add(
+            section.at("network").where,
+            f"the process sandbox has no network isolation, found {section.part.network.mode}; "
+            "write full, or use bubblewrap",
+        )
+    return Network(mode="full")
+
+
+def _check_secrets(section: Section[AgentPart] | Section[GraderPart], problems: Problems) -> None:
+    spot = section.at("secrets")
+    for number, name in enumerate(section.part.secrets):
+        try:
+            check_env_name(name)
+        except BadValue:  # Its text would show a secret that somebody put here by mistake.
+            problems.add(
+                spot.at(number).where, "is no variable's name; values of secrets never stand in a file"
+            )
+        if section.part.env.get(name) is not None:
+            problems.add(spot.at(number).where, f"{name} stands in env too; keep one of them")

@@ -1,0 +1,139 @@
+"""From a decoded experiment file to the frozen `Experiment`: complete, checked, with its digests.
+
+Rule: everything that can be found wrong is found before anything is raised, so that people mend it in one go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from labrunner.experiment.authoring.authored import ExperimentFile
+from labrunner.experiment.authoring.document import Document
+from labrunner.experiment.authoring.problems import Problems, validate
+from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
+from labrunner.experiment.digests import digest_experiment
+from labrunner.experiment.resolved import (
+    BreakerPolicy,
+    Budget,
+    Experiment,
+    KeepPolicy,
+    Order,
+    Policy,
+    SandboxKind,
+    TaskSpec,
+    Variant,
+)
+from labrunner.experiment.resolving.exposure import refuse_exposed
+from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.overrides import Overrides
+from labrunner.experiment.resolving.selection import select_variants
+from labrunner.experiment.resolving.substitution import names_in
+from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
+from labrunner.experiment.resolving.variants import (
+    WrittenVariant,
+    resolve_variant,
+    sandbox_section,
+    written_variants,
+)
+
+
+def resolve(document: Document, overrides: Overrides, source: Path) -> Experiment:
+    """Resolve an experiment file, or say everything that is wrong with it."""
+    problems = Problems()
+    file = validate(ExperimentFile, document.data, document.where, problems)
+    if file is None:
+        problems.stop_if_any()
+        raise AssertionError("a file that can't be decoded has a problem")
+    reading = Reading(file=file, document=document, overrides=overrides, problems=problems)
+    _refuse_file(reading)
+    tasks = written_tasks(reading)
+    variants = written_variants(reading)
+    chosen = select_variants(variants, overrides.variants, "--variant", problems)
+    experiment = _experiment(tasks, chosen, reading, source)
+    problems.stop_if_any()
+    return experiment
+
+
+def _experiment(
+    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: Path
+) -> Experiment:
+    file = reading.file
+    default_kind = _default_kind(tasks, variants, reading)
+    resolved = tuple(resolve_variant(variant, default_kind, reading) for variant in variants)
+    bound = {name for variant in variants for name in variant.part.bindings}
+    kinds = frozenset(variant.sandbox.kind for variant in resolved)
+    rules = make_rules(tasks, bound, kinds, reading)
+    experiment = Experiment(
+        name=file.name,
+        description=file.description,
+        tags=tuple(file.tags),
+        source=str(source.resolve()),
+        tasks=tuple(resolve_task(task, rules, reading) for task in tasks),
+        variants=resolved,
+        trust=file.trust,
+        on_system_change=file.on_system_change,
+        collect=tuple(file.collect),
+        replications=file.replications,
+        order=Order(file.order),
+        population=file.population,
+        seed=file.seed,
+        grade_on_agent_failure=file.grade_on_agent_failure,
+        metadata=file.metadata,
+        policy=make_policy(file),
+        digest="",
+    )
+    _check_prompts(experiment.tasks, resolved, reading)
+    refuse_exposed(experiment, reading)
+    return replace(experiment, digest=digest_experiment(experiment))
+
+
+def make_policy(file: ExperimentFile) -> Policy:
+    """The policy that a file asks for."""
+    return Policy(
+        max_concurrency=file.max_concurrency,
+        fail_on_error=file.fail_on_error,
+        continue_on_fail=file.continue_on_fail,
+        retry_on_error=file.retry_on_error,
+        breaker=BreakerPolicy(after=file.breaker.after, give_up_after_s=file.breaker.give_up_after_s),
+        min_free_disk_gb=file.min_free_disk_gb,
+        budget=Budget(cost_usd=file.budget.cost_usd, tokens=file.budget.tokens),
+        keep=KeepPolicy(workspace=file.keep.workspace, logs=file.keep.logs),
+    )
+
+
+def _refuse_file(reading: Reading) -> None:
+    file, where, problems = reading.file, reading.document.where, reading.problems
+    if file.extends is not None:
+        problems.add(where(("extends",)), "can't be set from the command line; write it into the file")
+    refuse_unbuilt(file, lambda name: where((name,)), problems)
+
+
+def _default_kind(
+    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading
+) -> SandboxKind:
+    """Docker when an image is named anywhere, else bubblewrap."""
+    parts = [sandbox_section(variant, reading).part for variant in variants]
+    imaged = any(part.image or part.build for part in parts) or any(task.row.image for task in tasks)
+    return "docker" if imaged else "bubblewrap"
+
+
+def _check_prompts(tasks: Sequence[TaskSpec], variants: Sequence[Variant], reading: Reading) -> None:
+    """Refuse an agent that wants a text where a task has none."""
+    without = next((task for task in tasks if task.prompt is None), None)
+    if without is None:
+        return
+    for variant in variants:
+        agent = variant.agent
+        texts = (*agent.command, *variant.setup.command, *agent.env.values())
+        asked = [("stdin", "agent.stdin feeds")] if agent.stdin == "prompt" else []
+        asked += (
+            [("command", "$prompt_path names")]
+            if any("prompt_path" in names_in(text) for text in texts)
+            else []
+        )
+        for field, what in asked:
+            reading.problems.add(
+                reading.document.where(("agent", field)),
+                f"{what} the task's text, but task '{without.id}' has none; "
+                "give it a prompt, or an input that is text",
+            )

@@ -1,0 +1,246 @@
+"""The tasks of an experiment: read, checked, chosen, resolved."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from labrunner.experiment.authoring.authored import GraderPart, SetupPart, TaskSource
+from labrunner.experiment.authoring.document import FieldPath
+from labrunner.experiment.authoring.problems import Problems, field_names, validate
+from labrunner.experiment.authoring.section import Section, Spot
+from labrunner.experiment.authoring.task_row import TaskRow
+from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
+from labrunner.experiment.authoring.values import HALF_A_CHARACTER, FileSource
+from labrunner.experiment.digests import digest_task
+from labrunner.experiment.resolved import (
+    Folder,
+    Grader,
+    Network,
+    Resources,
+    SandboxKind,
+    Setup,
+    TaskSpec,
+    WorkspaceFile,
+)
+from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.naming import (
+    Names,
+    fill_all,
+    fill_env,
+    fill_path,
+    grader_names,
+    task_names,
+)
+from labrunner.experiment.resolving.parts import host_network, resolve_grader, resolve_setup
+from labrunner.experiment.resolving.selection import FilterNames, TaskFilter, select_tasks
+from labrunner.experiment.sources.task_files import Row, inline_rows, read_rows
+from labrunner.records.encoding import canonical
+
+_NO_LIMITS: Final = Resources()
+"""Of tasks that have none of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTask:
+    """A task as it was written, and where."""
+
+    row: TaskRow
+    spot: Spot
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.row.id
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """Its tags."""
+        return self.row.tags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRules:
+    """What holds for all tasks of an experiment: its grader, and what may be named."""
+
+    names: Names
+    """For what a task brings for setup, agent and grader alike."""
+    grader_names: Names
+    kinds: frozenset[SandboxKind]
+    """Of the variants' sandboxes: a task runs in all of them."""
+    grader: Grader | None
+    """The experiment's own; None when every task brings one of its own."""
+
+
+def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
+    """Read and check all tasks, and choose those that are to be run."""
+    problems, source = reading.problems, reading.file.tasks
+    tasks = _check_rows(_rows(reading), problems)
+    where = reading.document.where
+    if not tasks and not len(problems):
+        problems.add(where(("tasks",)), "holds no task; one row a task, with id and input")
+    if isinstance(source, TaskSource):
+        choice = TaskFilter(
+            include=source.include, exclude=source.exclude, tags=source.tags, limit=source.limit
+        )
+        names = FilterNames(
+            include=where(("tasks", "include")),
+            exclude=where(("tasks", "exclude")),
+            tags=where(("tasks", "tags")),
+        )
+        tasks = select_tasks(tasks, choice, names, problems)
+    asked = reading.overrides
+    if asked.limit is not None and asked.limit < 1:
+        problems.add("--limit", f"must be at least 1, found {asked.limit}")
+    choice = TaskFilter(include=asked.task_ids, tags=asked.tags, limit=asked.limit)
+    return select_tasks(tasks, choice, FilterNames(include="--task-id", exclude="", tags="--tag"), problems)
+
+
+def make_rules(
+    tasks: Sequence[WrittenTask], bound: Collection[str], kinds: frozenset[SandboxKind], reading: Reading
+) -> TaskRules:
+    """Resolve the experiment's own grader, where a task needs it."""
+    rules = TaskRules(names=task_names(bound), grader_names=grader_names(bound), kinds=kinds, grader=None)
+    if tasks and all(task.row.grader is not None for task in tasks):
+        return rules
+    section = Section.of(reading.file.grader, reading.document, "grader")
+    return replace(rules, grader=_grader(section, rules, reading))
+
+
+def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> TaskSpec:
+    """Resolve one task."""
+    row, spot, problems = task.row, task.spot, reading.problems
+    refuse_unbuilt(row, lambda name: spot.at(name).where, problems)
+    names = rules.names
+    resolved = TaskSpec(
+        id=row.id,
+        input=row.input if "input" in row.model_fields_set else row.prompt,
+        prompt=row.text(),
+        target=row.target,
+        has_target=row.has_target,
+        solution=_solution(row, names, spot.at("solution"), reading),
+        image=None if row.image is None else fill_path(row.image, {}, spot.at("image"), problems),
+        workdir=row.workdir,
+        workspace=_workspace(row, spot.at("workspace"), reading),
+        files=_files(row, spot.at("files"), reading),
+        setup=_own_setup(task, names, rules, reading),
+        timeout_s=row.timeout_s,
+        grader=_own_grader(task, rules, reading),
+        group=row.group,
+        tags=tuple(row.tags),
+        env=fill_env(row.env, names, spot.at("env"), problems),
+        metadata=row.metadata,
+        resources=Resources(**row.resources.model_dump()) if row.resources.model_fields_set else _NO_LIMITS,
+        digest="",
+    )
+    return replace(resolved, digest=digest_task(resolved))
+
+
+def task_file(reading: Reading) -> tuple[Path, FieldPath]:
+    """Give the file that the tasks stand in, and the field that says so."""
+    source, document = reading.file.tasks, reading.document
+    if not isinstance(source, TaskSource):
+        return Path(document.place(("tasks",)).file), ("tasks",)
+    field: FieldPath = ("tasks", "file") if isinstance(document.data["tasks"], dict) else ("tasks",)
+    return document.folder(field) / source.file, field
+
+
+def _rows(reading: Reading) -> Iterable[Row]:
+    path, field = task_file(reading)
+    if not isinstance(reading.file.tasks, TaskSource):
+        return inline_rows(reading.file.tasks, reading.document, field)
+    return read_rows(path, reading.document.where(field), reading.problems, field_names(TaskRow))
+
+
+def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask]:
+    tasks: list[WrittenTask] = []
+    first: dict[str, Spot] = {}
+    for row in rows:
+        checked = validate(TaskRow, row.data, row.origin.where, problems)
+        if checked is None:
+            continue
+        spot = Spot(origin=row.origin, path=())
+        if unwritable := list(_unwritable(row.data)):
+            for name in unwritable:
+                problems.add(spot.at(name).where, HALF_A_CHARACTER)
+            continue
+        if checked.id in first:
+            other = first[checked.id].at("id").where
+            problems.add(
+                spot.at("id").where, f"there is another task '{checked.id}' ({other}); ids must differ"
+            )
+        first.setdefault(checked.id, spot)
+        tasks.append(WrittenTask(row=checked, spot=spot))
+    return tasks
+
+
+def _unwritable(written: dict[str, Any]) -> Iterator[str]:
+    """Fields with text that JSON can hold and UTF-8 can't."""
+    try:
+        canonical.encode(written)
+    except UnicodeEncodeError:
+        pass
+    else:
+        return
+    for name, value in written.items():
+        try:
+            canonical.encode(value)
+        except UnicodeEncodeError:
+            yield name
+
+
+def _grader(section: Section[GraderPart], rules: TaskRules, reading: Reading) -> Grader:
+    grader = resolve_grader(section, rules.grader_names, reading)
+    return replace(grader, network=_network(section, rules, reading))
+
+
+def _own_grader(task: WrittenTask, rules: TaskRules, reading: Reading) -> Grader:
+    if task.row.grader is None and rules.grader is not None:
+        return rules.grader
+    base = Section.of(reading.file.grader, reading.document, "grader")
+    return _grader(base.over(task.row.grader, task.spot.at("grader")), rules, reading)
+
+
+def _own_setup(task: WrittenTask, names: Names, rules: TaskRules, reading: Reading) -> Setup | None:
+    if task.row.setup is None:
+        return None
+    base = Section.of(reading.file.setup, reading.document, "setup")
+    section = base.over(task.row.setup, task.spot.at("setup"))
+    setup = resolve_setup(section, names, reading.problems)
+    return replace(setup, network=_network(section, rules, reading))
+
+
+def _network(
+    section: Section[GraderPart] | Section[SetupPart], rules: TaskRules, reading: Reading
+) -> Network:
+    """Give a task's network; one that some variant's sandbox can't keep is refused."""
+    if "process" not in rules.kinds:
+        return section.part.network
+    of_process = host_network(section, reading.problems)
+    return of_process if rules.kinds == {"process"} else section.part.network
+
+
+def _workspace(row: TaskRow, spot: Spot, reading: Reading) -> Folder | None:
+    if row.workspace is None:
+        return None
+    return reading.folder(reading.contents.workspace, row.workspace, spot)
+
+
+def _files(row: TaskRow, spot: Spot, reading: Reading) -> tuple[WorkspaceFile, ...]:
+    files = []
+    for path, content in sorted(row.files.items()):
+        if isinstance(content, FileSource):
+            source = reading.folder(reading.contents.source, content.source, spot.at(path))
+            files.append(WorkspaceFile(path=path, content=None, source=source))
+        else:
+            files.append(WorkspaceFile(path=path, content=content, source=None))
+    return tuple(files)
+
+
+def _solution(row: TaskRow, names: Names, spot: Spot, reading: Reading) -> dict[str, Any] | None:
+    if row.solution is None:
+        return None
+    if "command" in row.solution:
+        return {"command": list(fill_all(row.solution["command"], names, spot, reading.problems))}
+    folder = reading.folder(reading.contents.tools, row.solution["dir"], spot)
+    return None if folder is None else {"dir": folder.path, "digest": folder.digest}

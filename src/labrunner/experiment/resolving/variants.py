@@ -1,0 +1,153 @@
+"""The variants of an experiment: written out, made from a matrix, or the single baseline."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
+from labrunner.experiment.authoring.document import FieldPath, dotted
+from labrunner.experiment.authoring.problems import Problems, found, validate
+from labrunner.experiment.authoring.section import Section, Spot
+from labrunner.experiment.digests import digest_variant
+from labrunner.experiment.resolved import SandboxKind, Variant
+from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.naming import agent_names
+from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
+from labrunner.experiment.resolving.substitution import BUILT_INS, escape, is_name, scalar_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of the command line as the origin of a field."""
+
+    name: str
+
+    def where(self, path: FieldPath) -> str:
+        """Name the option and the field that it sets."""
+        return f"{self.name}: {dotted(path)}"
+
+    def folder(self, path: FieldPath) -> Path:  # noqa: ARG002 - one folder for all fields
+        """Give the folder that lab was started in."""
+        return Path()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenVariant:
+    """A variant as it was written, and where."""
+
+    part: VariantPart
+    spot: Spot
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.part.id
+
+
+def written_variants(reading: Reading) -> Sequence[WrittenVariant]:
+    """Give the variants that a file asks for; the first is the baseline."""
+    file, document, problems = reading.file, reading.document, reading.problems
+    if file.matrix and file.variants:
+        problems.add(document.where(("matrix",)), "stands beside variants; keep one of them")
+    if file.matrix:
+        return _matrix_variants(file.matrix, Spot(origin=document, path=("matrix",)), problems)
+    if not file.variants:
+        return (WrittenVariant(part=VariantPart(id="baseline"), spot=Spot(origin=document, path=())),)
+    spots = [Spot(origin=document, path=("variants", number)) for number in range(len(file.variants))]
+    ids: set[str] = set()
+    for part, spot in zip(file.variants, spots, strict=True):
+        if part.id in ids:
+            problems.add(spot.at("id").where, f"there is another variant '{part.id}'; ids must differ")
+        ids.add(part.id)
+        for name in part.bindings:
+            _check_binding_name(name, spot.at("bindings", name), problems)
+    return [WrittenVariant(part=part, spot=spot) for part, spot in zip(file.variants, spots, strict=True)]
+
+
+def sandbox_section(variant: WrittenVariant, reading: Reading) -> Section[SandboxPart]:
+    """Merge where a variant runs: the experiment's, the variant's own, the command line's."""
+    base = Section.of(reading.file.sandbox, reading.document, "sandbox")
+    own = base.over(variant.part.sandbox, variant.spot.at("sandbox"))
+    if reading.overrides.sandbox is None:
+        return own
+    option = Option(name="--sandbox")
+    asked = validate(
+        SandboxPart, {"kind": reading.overrides.sandbox}, lambda _: option.name, reading.problems
+    )
+    return own.over(asked, Spot(origin=option, path=()))
+
+
+def resolve_variant(variant: WrittenVariant, default_kind: SandboxKind, reading: Reading) -> Variant:
+    """Resolve one variant."""
+    part, spot, bindings, problems = variant.part, variant.spot, variant.part.bindings, reading.problems
+    agent = _agent_section(variant, reading)
+    setup = Section.of(reading.file.setup, reading.document, "setup").over(part.setup, spot.at("setup"))
+    sandbox = sandbox_section(variant, reading)
+    kind = sandbox.part.kind or default_kind
+    names = agent_names(part, has_dir=agent.part.dir is not None)
+    resolved = Variant(
+        id=part.id,
+        bindings=bindings,
+        agent=resolve_agent(agent, names, reading),
+        setup=resolve_setup(setup, names, problems),
+        sandbox=resolve_sandbox(sandbox, kind, bindings, reading),
+        digest="",
+    )
+    if kind == "process":
+        resolved = replace(
+            resolved,
+            agent=replace(resolved.agent, network=host_network(agent, problems)),
+            setup=replace(resolved.setup, network=host_network(setup, problems)),
+        )
+    return replace(resolved, digest=digest_variant(resolved))
+
+
+def _agent_section(variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
+    base = Section.of(reading.file.agent, reading.document, "agent")
+    own = base.over(variant.part.agent, variant.spot.at("agent"))
+    if not reading.overrides.env:
+        return own
+    option = Option(name="--env")
+    data = {"env": {name: escape(value) for name, value in reading.overrides.env.items()}}
+    asked = validate(AgentPart, data, lambda _: option.name, reading.problems)
+    return own.over(asked, Spot(origin=option, path=()))
+
+
+def _matrix_variants(
+    matrix: Mapping[str, list[object]], spot: Spot, problems: Problems
+) -> Sequence[WrittenVariant]:
+    before = len(problems)
+    for name, values in matrix.items():
+        _check_binding_name(name, spot.at(name), problems)
+        _check_axis(values, spot.at(name), problems)
+    if len(problems) > before:
+        return ()
+    variants = []
+    for combination in itertools.product(*matrix.values()):
+        bindings = dict(zip(matrix, combination, strict=True))
+        label = ",".join(f"{name}={scalar_text(value)}" for name, value in bindings.items())
+        part = validate(VariantPart, {"id": label, "bindings": bindings}, lambda _: spot.where, problems)
+        if part is not None:
+            variants.append(WrittenVariant(part=part, spot=spot))
+    return variants
+
+
+def _check_axis(values: list[object], spot: Spot, problems: Problems) -> None:
+    texts = [scalar_text(value) for value in values]
+    if not values:
+        problems.add(spot.where, "must hold at least one value")
+    for number, text in enumerate(texts):
+        if text is None:
+            problems.add(
+                spot.at(number).where, f"must be text, a number, true or false, found {found(values[number])}"
+            )
+        elif text in texts[:number]:
+            problems.add(spot.at(number).where, f"'{text}' stands here twice; keep one")
+
+
+def _check_binding_name(name: str, spot: Spot, problems: Problems) -> None:
+    if name in BUILT_INS:
+        problems.add(spot.where, f"${name} is a built-in name; call the binding something else")
+    elif not is_name(name):
+        problems.add(spot.where, f"'{name}' can't be a binding's name: letters, digits and _, no digit first")

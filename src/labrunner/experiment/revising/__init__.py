@@ -1,0 +1,1 @@
+"""An experiment asked again: what changed, another grader, another policy."""

@@ -1,0 +1,1 @@
+"""The machine: begins a sitting, carries a run out, resumes, retries, regrades, reports."""

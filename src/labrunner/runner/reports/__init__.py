@@ -1,0 +1,1 @@
+"""Looking at runs: results, summaries, single trials, what a crash left."""

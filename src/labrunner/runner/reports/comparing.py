@@ -1,0 +1,118 @@
+"""Comparing the variants of a run, or those of several runs, as one family of comparisons."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.pairing import Arm
+from labrunner.analysis.describing.figures import Figures, compute_all
+from labrunner.analysis.judging.cautions import Caution, about_agents
+from labrunner.analysis.judging.requirements import Requirements, find_unmet
+from labrunner.analysis.judging.retryshift import RetryShift, report_retries
+from labrunner.errors import InputError
+from labrunner.runner.reports.likeness import PairBy, tell_differences
+from labrunner.runner.reports.results import Results, compare_family, read_checked_results
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.listing import address
+
+MADE_ID: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_.+_([0-9A-Za-z]{8})")
+"""The id that a run gets unless somebody chooses one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Arms of one or more runs, and what comparing them found."""
+
+    arms: tuple[Arm, ...]
+    figures: tuple[Figures, ...]
+    """One for each arm, named like it."""
+    comparisons: tuple[Comparison, ...]
+    retry_shift: RetryShift | None
+    cautions: tuple[tuple[str, Caution], ...] = ()
+    """Agents that seem never to have run, each with what to write for its run."""
+    differences: tuple[str, ...] = ()
+    """What is not the same about the tasks of the runs, in sentences."""
+
+    def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
+        """What is required and not met, in sentences."""
+        return find_unmet(
+            requirements,
+            self.figures,
+            self.retry_shift,
+            lambda pairs: compare_family(self.comparisons, self.arms, pairs),
+        )
+
+
+def compare_runs(
+    runs: Sequence[RunPaths], *, baseline: str | None = None, pair_by: PairBy = "content"
+) -> Contest:
+    """Read runs and compare their variants. Raises InputError when there is nothing to compare."""
+    labels = label_runs([paths.root.name for paths in runs])
+    results = [read_checked_results(paths) for paths in runs]
+    prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
+    by_run = [
+        each.arms(prefix=prefix, pair_by=pair_by) for each, prefix in zip(results, prefixes, strict=True)
+    ]
+    arms = tuple(arm for each in by_run for arm in each)
+    figures = tuple(
+        figure
+        for each, prefix in zip(results, prefixes, strict=True)
+        for figure in _name_figures(each, prefix)
+    )
+    pairs = choose_pairs(by_run, baseline)
+    return Contest(
+        arms=arms,
+        differences=tuple(tell_differences(labels, [each.experiment for each in results], pair_by)),
+        figures=figures,
+        comparisons=compare_all(pairs),
+        retry_shift=report_retries(
+            list(zip(arms, figures, strict=True)),
+            {other.name: first.name for first, other in pairs},
+        ),
+        cautions=tuple(
+            (address(paths), replace(caution, variant_id=f"{prefix}{caution.variant_id}"))
+            for paths, each, prefix in zip(runs, results, prefixes, strict=True)
+            for caution in about_agents(each.conduct, each.conduct.suspicions())
+        ),
+    )
+
+
+def label_runs(run_ids: Sequence[str]) -> list[str]:
+    """Names that tell runs apart: the random end of ids that we made, and whole ids that people chose."""
+    if len(set(run_ids)) < len(run_ids):
+        raise InputError("RUN", "a run is named twice; its variants are compared when it is named alone")
+    ends = [found[1] if (found := MADE_ID.fullmatch(run_id)) else run_id for run_id in run_ids]
+    return ends if len(set(ends)) == len(ends) else list(run_ids)
+
+
+def choose_pairs(runs: Sequence[Sequence[Arm]], baseline: str | None) -> list[tuple[Arm, Arm]]:
+    """Which arms are compared, the baseline first in each pair.
+
+    Runs with the same variants are compared variant by variant, the first run being the baseline.
+    """
+    arms = [arm for run in runs for arm in run]
+    if len(arms) < 2:
+        only = ", ".join(arm.name for arm in arms)
+        raise InputError("RUN", f"the run has one variant ({only}); name a second run to compare it with")
+    if baseline is not None:
+        first = _find_arm(arms, baseline)
+        return [(first, arm) for arm in arms if arm is not first]
+    if len(runs) > 1 and len({tuple(arm.variant_id for arm in run) for run in runs}) == 1:
+        return [pair for run in runs[1:] for pair in zip(runs[0], run, strict=True)]
+    return [(arms[0], arm) for arm in arms[1:]]
+
+
+def _find_arm(arms: Sequence[Arm], name: str) -> Arm:
+    found = [arm for arm in arms if name in {arm.name, arm.variant_id}]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(arm.name for arm in arms)
+    trouble = "fits several" if found else "fits none"
+    raise InputError("--baseline", f"{name!r} {trouble} of: {known}")
+
+
+def _name_figures(results: Results, prefix: str) -> list[Figures]:
+    figures = compute_all(results.tally, results.planned, expense=results.expense)
+    return [replace(each, variant_id=f"{prefix}{each.variant_id}") for each in figures]

@@ -1,0 +1,182 @@
+"""Going on with a run in place, after a crash, a stop or an error.
+
+Rules: only the owner of the run goes on with it; the question that it answers must not have changed, its
+policy may. What is committed stays, errors included; what was finished and buffered is committed; what
+was under way is taken up where that can be done without running an agent twice, else it is owed.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from labrunner.errors import InputError, InputErrors
+from labrunner.experiment.resolved import Experiment, Policy
+from labrunner.experiment.resolving.overrides import Overrides
+from labrunner.experiment.revising.changes import changes
+from labrunner.experiment.revising.new_policy import set_policy
+from labrunner.records.run import RunRecord
+from labrunner.runner.reports.advice import advise_on_damage
+from labrunner.runner.reports.recorded import read_experiment
+from labrunner.runner.reports.summaries import is_summary_whole
+from labrunner.runner.rereading import Reread, reread_file, resolve_again
+from labrunner.runner.reuse.keptwork import judging
+from labrunner.runner.reuse.reuse import ReusePlan, open_sources, plan_reuse
+from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
+from labrunner.runner.start import (
+    RunOptions,
+    make_executor,
+    make_plan,
+    preflight,
+    refuse_failed,
+    sit_down,
+)
+from labrunner.store.layout import RunPaths
+from labrunner.store.opening.opening import refuse_damaged
+from labrunner.store.reading.listing import address, list_runs
+from labrunner.store.reading.run_state import read_state
+from labrunner.store.rows.lock import refuse_owned
+from labrunner.store.rows.single_records import read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanges:
+    """What may be decided anew when a run goes on; None leaves the run's."""
+
+    max_concurrency: int | Literal["auto"] | None = None
+    fail_on_error: bool | float | None = None
+    continue_on_fail: bool | None = None
+    retry_on_error: int | None = None
+    max_connections: int | None = None
+    sets: tuple[tuple[str, str], ...] = ()
+    """Fields of the experiment's file and their values: policy alone."""
+
+
+def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
+    """Lay changes over a policy."""
+    given = {
+        name: value
+        for name in PolicyChanges.__dataclass_fields__
+        if name != "sets" and (value := getattr(asked, name)) is not None
+    }
+    return replace(set_policy(policy, asked.sets), **given)
+
+
+def find_unfinished(runs_dir: Path) -> list[RunPaths]:
+    """Runs that can go on, the newest first: crashed, cancelled, or ended by an error.
+
+    Not reports, which can't, and not runs that a newer one of their lineage took over: that one is to go on.
+    """
+    found: list[RunPaths] = []
+    taken_over: set[str] = set()
+    for run in list_runs(runs_dir):
+        if run.state == "unreadable" or run.is_report:
+            continue
+        if run.state in {"crashed", "cancelled", "error"} and run.lineage_id not in taken_over:
+            found.append(run.paths)
+        taken_over.add(run.lineage_id)
+    return found
+
+
+async def continue_run(
+    paths: RunPaths, options: RunOptions, asked: PolicyChanges, watch: Watch
+) -> RunEnd | None:
+    """Go on with a run; None when there is nothing left to do."""
+    record = read_run(paths)
+    if read_state(paths) == "success":
+        with advise_on_damage(paths):
+            await asyncio.to_thread(refuse_damaged, paths)
+        if is_summary_whole(paths, record.run_id):
+            return None
+    await asyncio.to_thread(refuse_owned, paths)
+    refuse_regrade(record, paths)
+    if record.recovered_from is not None:
+        raise InputError(
+            str(paths.root),
+            f"was made from {record.recovered_from} without running agents, so it can't be continued; "
+            f"to run what it lacks: lab retry {address(paths)}",
+        )
+    experiment = read_experiment(paths)
+    refuse_changed(experiment, record, paths, options.reread)
+    experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
+    checks = await preflight(experiment, options)
+    if options.on_checks is not None:
+        options.on_checks(checks)
+    refuse_failed(checks)
+    reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
+    plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
+    executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
+    if reuse is not None:
+        executor = judging(reuse, executor, paths)
+
+    def begin(session: Sitting) -> None:
+        refuse_replaced(record, paths)
+        _refuse_over_threshold(session, asked, paths)
+
+    return await sit_down(plan, paths, executor, watch, begin=begin)
+
+
+def plan_reuse_again(experiment: Experiment, record: RunRecord, paths: RunPaths) -> ReusePlan:
+    """Plan what a retry takes over, as it was planned when it began."""
+    sources = open_sources(find_sources(record, paths))
+    return plan_reuse(experiment, sources, edited=record.vouched is not None)
+
+
+def find_sources(record: RunRecord, paths: RunPaths) -> list[RunPaths]:
+    """The runs that a retry takes over from, where they lie now; those that are gone are left out."""
+    places = [(Path(text), paths.root.parent / Path(text).name) for text in record.retry_of]
+    found = [next((place for place in pair if place.is_dir()), None) for pair in places]
+    return [RunPaths(place) for place in found if place is not None]
+
+
+def refuse_regrade(record: RunRecord, paths: RunPaths) -> None:
+    """Refuse to go on with a regrading in place: it is begun anew."""
+    if record.is_regrade and record.recovered_from is not None:
+        source = address(RunPaths(Path(record.recovered_from)))
+        raise InputError(
+            str(paths.root),
+            f"only judges the work of another run's agents; to judge it once more: lab regrade {source}; "
+            f"to take its verdicts over and run what it lacks: lab retry {address(paths)}",
+        )
+
+
+def refuse_changed(
+    experiment: Experiment, record: RunRecord, paths: RunPaths, reread: Reread = reread_file
+) -> None:
+    """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
+    source = Path(experiment.source)
+    if experiment.source and not source.is_file():
+        raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
+    try:
+        now = resolve_again(record, msgspec.convert(record.overrides, Overrides), reread)
+    except (InputError, InputErrors) as error:
+        raise InputError(
+            str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
+        ) from error
+    if changed := changes(experiment, now):
+        told = "; ".join(changed)
+        raise InputError(
+            str(source),
+            f"the experiment is not the one that run {record.run_id} began: {told}; "
+            f"undo that, or run what changed anew with: lab retry {address(paths)}",
+        )
+
+
+def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
+    """Refuse what another command put in the run's place before it was ours."""
+    if read_run(paths) != record:
+        raise InputError(
+            str(paths.root), f"was replaced while it was being opened; look again: lab show {address(paths)}"
+        )
+
+
+def _refuse_over_threshold(session: Sitting, asked: PolicyChanges, paths: RunPaths) -> None:
+    if session.is_over_threshold() and asked.continue_on_fail is None:
+        raise InputError(
+            str(paths.root),
+            f"trials with errors: {session.errors}, more than fail_on_error tolerates, and committed "
+            "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
+            f"lab retry {address(paths)}",
+        )

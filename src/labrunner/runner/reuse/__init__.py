@@ -1,0 +1,1 @@
+"""What a new run can take over from earlier ones: results, kept work, history."""

@@ -1,0 +1,93 @@
+"""What of a finished attempt goes, by policy, and what a runner that died could not throw away any more.
+
+Between a commit and the removal of what is not kept, a runner may be killed. The next owner of the run does
+what it left undone: looks at each finished trial's folders once, and throws away what neither the policy that
+the run began with nor the one that it has now would keep.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from labrunner.executor.door import Leavings
+from labrunner.experiment import codec
+from labrunner.experiment.resolved import Keep, KeepPolicy
+from labrunner.files.strangers.removal import gone_name
+from labrunner.records.encoding.ids import make_token
+from labrunner.records.glance import TrialGlance
+from labrunner.runner.sitting.plan import Plan
+from labrunner.sandbox.door import AttemptFolders
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.survey import survey
+from labrunner.store.rows.single_records import read_run
+from labrunner.trial.assignment import Assignment
+
+SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
+"""What goes of an attempt that was not the last: its files stay as evidence."""
+
+
+def choose_leavings(keep: KeepPolicy, *, is_good: bool, keep_sandbox: bool) -> Leavings:
+    """What goes of a trial's last attempt."""
+    return Leavings(
+        workspace=_drops(keep.workspace, is_good),
+        logs=_drops(keep.logs, is_good),
+        sandbox=is_good or not keep_sandbox,
+    )
+
+
+def _drops(keep: Keep, is_good: bool) -> bool:
+    return keep == "never" or (keep == "failed" and is_good)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreleased:
+    """An attempt of which more is left than policy keeps."""
+
+    assignment: Assignment
+    drop: Leavings
+
+
+def find_unreleased(plan: Plan, paths: RunPaths) -> list[Unreleased]:
+    """Look for what a runner that died left of finished attempts; what was taken over is left alone."""
+    began_with = codec.from_record(read_run(paths).experiment, ()).policy.keep
+    policies = (began_with, plan.experiment.policy.keep)
+    with survey(paths) as seen:
+        return [
+            unreleased
+            for row in seen.trials()
+            if not plan.is_reused(row.schedule_idx)
+            for unreleased in _look_at(row, plan, policies, paths)
+        ]
+
+
+def _look_at(
+    row: TrialGlance, plan: Plan, policies: tuple[KeepPolicy, ...], paths: RunPaths
+) -> Iterator[Unreleased]:
+    is_good = row.verdict == "pass"
+    each = [choose_leavings(keep, is_good=is_good, keep_sandbox=plan.keep_sandbox) for keep in policies]
+    last = Leavings(
+        workspace=all(drop.workspace for drop in each),
+        logs=all(drop.logs for drop in each),
+        sandbox=all(drop.sandbox for drop in each),
+    )
+    for fact in row.attempts:
+        drop = last if fact is row.attempts[-1] else SANDBOX_ONLY
+        folders = AttemptFolders(root=paths.attempt(row.ids.trial_id, fact.attempt))
+        if _is_left(folders, drop):
+            yield Unreleased(
+                assignment=Assignment(
+                    token=make_token(),
+                    slot=plan.schedule.slot(row.schedule_idx),
+                    trial_id=row.ids.trial_id,
+                    attempt=fact.attempt,
+                ),
+                drop=drop,
+            )
+
+
+def _is_left(folders: AttemptFolders, drop: Leavings) -> bool:
+    return (
+        (drop.workspace and (folders.workspace.exists() or gone_name(folders.workspace).exists()))
+        or (drop.logs and folders.logs.exists())
+        or (drop.sandbox and (folders.ctl.exists() or folders.agent_mount.exists()))
+    )

@@ -1,0 +1,139 @@
+"""From a trial's attempts to the rows that its commit publishes. Pure."""
+
+from dataclasses import dataclass
+
+from labrunner.experiment.resolved import Experiment
+from labrunner.records.completion import AttemptFact, Cancelled, Completion, Failed, Graded
+from labrunner.records.encoding.ids import Ids
+from labrunner.records.rows import (
+    Benchmark,
+    PredictionRow,
+    ScoreRow,
+    SlotRows,
+    TimingRow,
+    TrialRow,
+    slot_commit_id,
+)
+from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Makes rows for one run."""
+
+    experiment: Experiment
+    run_id: str
+
+    def rows(
+        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_offs: tuple[str, ...] = ()
+    ) -> SlotRows:
+        """Make the rows of a final slot; `attempts` are all of the trial's, the last one decides."""
+        last = attempts[-1]
+        commit_id = slot_commit_id(self.experiment.digest, assignment.trial_id, last.attempt)
+        ids = self._ids(assignment)
+        graded = last.end if isinstance(last.end, Graded) else None
+        return SlotRows(
+            schedule_idx=assignment.slot.schedule_idx,
+            trial_id=assignment.trial_id,
+            attempt=last.attempt,
+            slot_commit_id=commit_id,
+            predictions=self._predictions(last, ids, commit_id),
+            scores=(self._score(last, graded, ids, commit_id),) if graded else (),
+            trial=self._trial(assignment, attempts, ids, commit_id),
+            timing=TimingRow(
+                schema_version="trial_timing_v1",
+                schedule_idx=assignment.slot.schedule_idx,
+                ids=ids,
+                attempts=tuple(attempt.timing for attempt in attempts),
+                cut_off=cut_offs,
+            ),
+        )
+
+    def _ids(self, assignment: Assignment) -> Ids:
+        return Ids(
+            run_id=self.run_id,
+            trial_id=assignment.trial_id,
+            variant_id=self.experiment.variants[assignment.slot.variant_idx].id,
+            task_id=self.experiment.tasks[assignment.slot.task_idx].id,
+            repl_idx=assignment.slot.repl_idx,
+        )
+
+    def _benchmark(self) -> Benchmark:
+        return Benchmark(adapter_id=BENCHMARK_ADAPTER, name=self.experiment.name, split="all")
+
+    def _predictions(self, last: Completion, ids: Ids, commit_id: str) -> tuple[PredictionRow, ...]:
+        if not isinstance(last.end, Graded) or last.end.prediction is None:
+            return ()
+        row = PredictionRow(
+            schema_version="benchmark_prediction_record_v1",
+            schedule_idx=last.schedule_idx,
+            slot_commit_id=commit_id,
+            attempt=last.attempt,
+            row_seq=0,
+            ids=ids,
+            benchmark=self._benchmark(),
+            prediction=last.end.prediction,
+        )
+        return (row,)
+
+    def _score(self, last: Completion, graded: Graded, ids: Ids, commit_id: str) -> ScoreRow:
+        return ScoreRow(
+            schema_version="benchmark_score_record_v1",
+            schedule_idx=last.schedule_idx,
+            slot_commit_id=commit_id,
+            attempt=last.attempt,
+            row_seq=0,
+            ids=ids,
+            benchmark=self._benchmark(),
+            verdict=graded.verdict,
+            primary_metric_name=graded.primary_metric_name,
+            primary_metric_value=graded.primary_metric_value,
+            evaluator=graded.evaluator,
+            metrics=graded.metrics,
+            artifacts=graded.artifacts,
+            ext=graded.ext,
+        )
+
+    def _trial(
+        self, assignment: Assignment, attempts: tuple[Completion, ...], ids: Ids, commit_id: str
+    ) -> TrialRow:
+        last = attempts[-1]
+        graded = last.end if isinstance(last.end, Graded) else None
+        failed = last.end if isinstance(last.end, Failed) else None
+        return TrialRow(
+            schema_version="trial_record_v1",
+            schedule_idx=last.schedule_idx,
+            slot_commit_id=commit_id,
+            attempt=last.attempt,
+            ids=ids,
+            task_digest=self.experiment.tasks[assignment.slot.task_idx].digest,
+            variant_digest=self.experiment.variants[assignment.slot.variant_idx].digest,
+            outcome="graded" if graded else "failed",
+            verdict=graded.verdict if graded else None,
+            primary_metric_name=graded.primary_metric_name if graded else None,
+            primary_metric_value=graded.primary_metric_value if graded else None,
+            cause=failed.cause if failed else None,
+            reason=failed.reason if failed else None,
+            ended_by=graded.ended_by if graded else None,
+            flags=graded.flags if graded else (),
+            barrier=last.barrier,
+            attempts=tuple(attempt_fact(attempt) for attempt in attempts),
+            files=last.files,
+        )
+
+
+def attempt_fact(completion: Completion) -> AttemptFact:
+    """What is fixed about an attempt, for its trial's row."""
+    end = completion.end
+    if isinstance(end, Cancelled):
+        raise TypeError(f"attempt {completion.attempt} of {completion.trial_id} was cancelled: it has no row")
+    return AttemptFact(
+        attempt=completion.attempt,
+        outcome="graded" if isinstance(end, Graded) else "failed",
+        cause=end.cause if isinstance(end, Failed) else None,
+        reason=end.reason if isinstance(end, Failed) else None,
+        setup=completion.setup,
+        agent=completion.agent,
+        grader=completion.grader,
+        grader_tries=completion.grader_tries,
+    )

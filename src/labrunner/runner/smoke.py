@@ -1,0 +1,94 @@
+"""A grader tried on a workspace that no agent has touched: if that passes, its verdicts are worthless."""
+
+import platform
+from dataclasses import replace
+
+from labrunner.executor.door import Leavings
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.schedule import Slot
+from labrunner.files.scraps import SMOKE, scrap_folder
+from labrunner.records.completion import Completion, Failed, Graded
+from labrunner.records.encoding.ids import make_token, make_trial_id
+from labrunner.runner.start import RunOptions
+from labrunner.runner.upkeep.preflight import way_to
+from labrunner.sandbox.door import Check
+from labrunner.trial.assignment import Assignment, TrialContext
+
+NOTHING = ("/bin/sh", "-c", ":")
+
+
+class Deaf:
+    """Hears of an attempt, and does nothing about it: nobody will ever go on with this one."""
+
+    async def barrier_held(self, token: str, payload: bytes) -> None:
+        """Nothing to note."""
+
+    async def grader_starting(self, token: str) -> None:
+        """Nothing to note."""
+
+    def sandbox_gone(self, token: str) -> None:
+        """Nothing to do."""
+
+    def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
+        """Nothing to keep."""
+
+
+async def smoke(experiment: Experiment, options: RunOptions) -> Check:
+    """Grade the first task after an agent that does nothing."""
+    idle = _idle(experiment)
+    task, variant = idle.tasks[0], idle.variants[0]
+    assignment = Assignment(
+        token=make_token(),
+        slot=Slot(schedule_idx=0, variant_idx=0, task_idx=0, repl_idx=0),
+        trial_id=make_trial_id(variant.id, task.id, 0),
+        attempt=1,
+    )
+    place = next(folder for folder in way_to(options.runs_dir) if folder.is_dir())
+    with scrap_folder(SMOKE, place) as folder:
+        trials = folder.resolve() / "trials"
+        trials.mkdir()
+        context = TrialContext(
+            experiment=idle,
+            run_id="smoke",
+            trials_dir=trials,
+            host=platform.node(),
+            secrets=options.secrets,
+        )
+        executor = options.executor(context, options.make)
+        try:
+            completion = await executor.carry_out(assignment, Deaf())
+            await executor.release(assignment, Leavings(workspace=True, logs=True))
+        finally:
+            await executor.close()
+    return judge(completion, task.id)
+
+
+def judge(completion: Completion, task_id: str) -> Check:
+    """Say what the grader made of nothing."""
+    told = f"on an untouched workspace of task '{task_id}'"
+    match completion.end:
+        case Graded(verdict="pass"):
+            message = f"the grader passes {told}: it does not look at what an agent did"
+            return Check(name="grader", passed=False, message=message)
+        case Graded():
+            return Check(name="grader", passed=True, message=f"fails {told}, as it should")
+        case Failed() as failure:
+            why = completion.timing.message or failure.reason
+            message = f"the grader gives no verdict {told} ({why}): agents that do nothing "
+            message += "will count as errors, not as failures; let it write a score file in any case"
+            return Check(name="grader", passed=False, severity="warning", message=message)
+        case _:
+            return Check(name="grader", passed=False, severity="warning", message=f"was not tried {told}")
+
+
+def _idle(experiment: Experiment) -> Experiment:
+    """The experiment's first task, with an agent that does nothing."""
+    variant = experiment.variants[0]
+    agent = replace(variant.agent, command=NOTHING, secrets=(), stdin="none", require_result=False)
+    return replace(
+        experiment,
+        tasks=experiment.tasks[:1],
+        variants=(replace(variant, agent=agent),),
+        grade_on_agent_failure=True,
+        collect=(),
+    )

@@ -1,0 +1,1 @@
+"""Around a run: preflight, provenance, disk, halting, cleaning up."""

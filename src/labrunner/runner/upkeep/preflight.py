@@ -1,0 +1,122 @@
+"""What is checked before anything is spent: `lab doctor`, and the first thing that `lab run` does."""
+
+import os
+import resource
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from labrunner.executor.door import Executor
+from labrunner.experiment.resolved import Experiment, SandboxKind
+from labrunner.files.filesystem import filesystem_problem, lock_problem
+from labrunner.files.strangers.masking import SHORTEST
+from labrunner.sandbox.door import Check
+from labrunner.sandbox.processes.room import look_at
+
+LEAST_FILES: Final = 192
+"""Open files that one sandbox of processes takes, with whatever watches over it."""
+FILES_PER_TRIAL: Final[Mapping[SandboxKind, int]] = {"bubblewrap": 14, "docker": 4, "process": 2}
+OWN_FILES: Final = 96
+
+
+async def examine(
+    experiment: Experiment, executor: Executor, *, runs_dir: Path, secrets: Mapping[str, str], at_once: int
+) -> tuple[Check, ...]:
+    """Make every check for a run of this experiment into `runs_dir`, with so many trials at once."""
+    files = tuple(check_files(experiment, at_once))
+    checks = (
+        *check_secrets(experiment, secrets),
+        *check_solutions(experiment),
+        *check_place(runs_dir, experiment.policy.min_free_disk_gb),
+        *files,
+    )
+    if any(check.severity == "error" for check in files):
+        return checks  # sandboxes would fail for the same reason, and tell another
+    return (*checks, *await executor.preflight())
+
+
+def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
+    """Tell of a limit of open files that trials will run into."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    each = max(FILES_PER_TRIAL.get(variant.sandbox.kind, 1) for variant in experiment.variants)
+    wanted = max(LEAST_FILES, OWN_FILES + each * at_once)
+    if limit == resource.RLIM_INFINITY or limit >= wanted:
+        return
+    told = f"this process may have {limit} files open, and {at_once} trials at once take up to {wanted}"
+    remedy = f"ulimit -n {wanted}"
+    if limit >= LEAST_FILES:
+        remedy += ", or a lower --max-concurrency"
+    if most != resource.RLIM_INFINITY and most < wanted:
+        remedy += f" (by root: this user may not go over {most})"
+    is_enough = limit >= LEAST_FILES
+    severity: Literal["error", "warning"] = "warning" if is_enough else "error"
+    yield Check(name="open files", passed=False, severity=severity, message=f"{told}: {remedy}")
+
+
+def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
+    """Names of all secrets that agents and graders ask for."""
+    agents = (name for variant in experiment.variants for name in variant.agent.secrets)
+    graders = (name for task in experiment.tasks for name in task.grader.secrets)
+    return tuple(dict.fromkeys([*agents, *graders]))
+
+
+def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
+    """Every declared secret has a value."""
+    names = declared_secrets(experiment)
+    missing = [name for name in names if not given.get(name)]
+    if missing:
+        message = f"no value for {', '.join(missing)}: set them in the environment or in --env-file"
+        yield Check(name="secrets", passed=False, message=message)
+    short = [name for name in names if 0 < len(given.get(name, "")) < SHORTEST]
+    if short:
+        message = f"{', '.join(short)}: shorter than {SHORTEST} characters, so not masked where it is printed"
+        yield Check(name="secrets", passed=False, severity="warning", message=message)
+    if names and not missing and not short:
+        yield Check(name="secrets", passed=True, message=f"{', '.join(names)}: given")
+
+
+def way_to(place: Path) -> tuple[Path, ...]:
+    """A folder that may not be there yet, and those that it lies in."""
+    whole = place.absolute()
+    return (whole, *whole.parents)
+
+
+def _dead_link(place: Path) -> str | None:
+    dead = next((each for each in way_to(place) if each.is_symlink() and not each.exists()), None)
+    return None if dead is None else f"{dead} is a symbolic link that leads nowhere; choose another --log-dir"
+
+
+def _place_problem(place: Path) -> str | None:
+    """Why no folder can be made in what is there of a path; None when one can."""
+    if not place.is_dir():
+        return f"{place} is a file, so no run can lie in it; choose another --log-dir"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} can't be written to by this user, or at all; choose another --log-dir"
+    return None
+
+
+def check_solutions(experiment: Experiment) -> Iterator[Check]:
+    """Say what is written down and not used: people would wait for it to do something."""
+    count = sum(task.solution is not None for task in experiment.tasks)
+    if count:
+        told = (
+            f"{count:,} of {len(experiment.tasks):,} tasks have one; it is checked and kept, and not used yet"
+        )
+        yield Check(name="solution", passed=True, message=told)
+
+
+def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
+    """The run's directory can be trusted with locks and syncs, and has room."""
+    place = next(folder for folder in way_to(runs_dir) if folder.exists())
+    problem = (
+        _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place) or lock_problem(place)
+    )
+    yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
+    free_gb = shutil.disk_usage(place).free / 1e9
+    told = f"{free_gb:.1f} GB free"
+    if free_gb < wanted_gb:
+        told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
+    elif seen := look_at(place):
+        told = f"the disk is as good as full ({seen}): make room, or choose another --log-dir"
+    yield Check(name="disk", passed=free_gb >= wanted_gb and not look_at(place), message=told)

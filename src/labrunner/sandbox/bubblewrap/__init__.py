@@ -1,0 +1,1 @@
+"""bubblewrap: each phase in namespaces of its own, without a daemon."""

@@ -1,0 +1,223 @@
+"""The agent's part of an attempt in a container: setup, agent, and the barrier, proven from outside."""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.sandbox.docker.attempt.stage import GRACE_S, OUTSIDE, Overrun, Stage
+from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
+from labrunner.sandbox.docker.engine.replies import ContainerState
+from labrunner.sandbox.docker.watching.residue import intruders
+from labrunner.sandbox.docker.wrapper import script
+from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
+from labrunner.sandbox.docker.wrapper.testimony import check_note, doubt
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.processes.room import DISK_FULL, look_at
+
+PROOF_S: Final = 5.0
+"""How long killed processes may take to be gone."""
+PROOF_PAUSE_S: Final = 0.02
+LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
+OOM_STATUS: Final = 137
+SHOWN: Final = 20
+"""How many changed paths are named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSide:
+    """Brings an attempt to its barrier."""
+
+    stage: Stage
+
+    async def run(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Run setup and agent, or go on with them; return when the barrier holds."""
+        stage = self.stage
+        if stage.record is not None:
+            return stage.record.run
+        if not stage.is_begun:
+            await self._begin(setup, agent)
+        return await self.conclude(await self._watch(setup, agent))
+
+    async def conclude(self, run: AgentRun) -> AgentRun:
+        """Stand at the barrier of an agent that has ended, and write down what is seen there."""
+        stage, started = self.stage, time.monotonic()
+        if run.agent is not None and not run.wrapper_killed:
+            run = await self._prove(run)
+        await stage.reclaim()
+        await stage.reopen()
+        run = replace(run, barrier_s=time.monotonic() - started)
+        await stage.keep_record(run)
+        return run
+
+    @property
+    def _system(self) -> SystemWatch:
+        return SystemWatch(stage=self.stage)
+
+    async def _begin(self, setup: Phase | None, agent: Phase) -> None:
+        stage = self.stage
+        if stage.spec.demands.refuses_changes:
+            stage.note_places(await stage.container.look())
+        if self._system.must_note and not self._needs_gate(setup, agent):
+            await self._system.note(after_setup=False)
+        plan = script.plan_text(
+            stage.house,
+            stage.container.nonce,
+            None if setup is None else stage.prepare(setup),
+            stage.prepare(agent),
+            gate=self._needs_gate(setup, agent),
+        )
+        await stage.start(plan, agent.network if setup is None else setup.network)
+
+    async def _watch(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Wait for the agent's end, or bring it about when its time or its disk is used up.
+
+        What setup has left of its time is not the agent's.
+        """
+        found: Note | ContainerState | Overrun | None = None
+        if setup is not None:
+            limit_s = setup.timeout_s + GRACE_S
+            found = await self.stage.within(limit_s, "setup", self._until_begun(setup, agent))
+        if found is None or (isinstance(found, Overrun) and await self._has_begun()):
+            found = await self.stage.within(agent.timeout_s + GRACE_S, "agent", self._until_end())
+        if isinstance(found, Overrun):
+            await self.stage.end()
+            return self._ended_in(await self._note(), found.end(), setup)
+        if isinstance(found, Note) and found.phase == "failed":
+            found = await self.stage.end(patience_s=PROOF_S)  # whoever said so, its end tells more
+        if isinstance(found, ContainerState):
+            self.stage.is_alive, self.stage.end_state = False, found
+            note = self.stage.container.note()
+            if not (found.exit_code == AT_BARRIER and note.is_certain and note.number("agent") is not None):
+                return await self._explain_death(found, setup)
+            found = note
+        self.stage.is_handed_back = not self.stage.house.is_shared  # else an agent may have said so
+        end = phase_end(found, "agent")
+        if end is not None and await self.stage.is_over_disk():
+            end = replace(end, over_disk=True)
+        return AgentRun(setup=_setup_end(found, setup), agent=end)
+
+    async def _until_begun(self, setup: Phase, agent: Phase) -> Note | ContainerState | None:
+        """Wait until setup has ended and the agent begins; its end, if it comes to none."""
+        container = self.stage.container
+        if self._needs_gate(setup, agent):
+            found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
+            if isinstance(found, Note) and found.phase == "gate":
+                await self._system.note(after_setup=True)
+                await self.stage.switch(agent.network)
+                await container.tell(script.go_text(container.nonce))
+        found = await container.until(lambda note: note.is_certain or note.phase == "agent")
+        return None if isinstance(found, Note) and found.phase != "failed" else found
+
+    async def _until_end(self) -> Note | ContainerState:
+        if self.stage.house.restart:
+            return await self.stage.container.ended()
+        return await self.stage.container.until(lambda note: note.is_certain)
+
+    async def _has_begun(self) -> bool:
+        """Whether the agent has, whatever has become of the note that says so."""
+        return (await self._note()).phase not in {"none", "setup", "gate", "failed"}
+
+    async def _explain_death(self, state: ContainerState, setup: Phase | None) -> AgentRun:
+        """Say who ended a container that did not reach its barrier: by the engine's state and memory."""
+        stage, note = self.stage, await self._note()
+        if note.is_certain and note.phase == "failed":
+            stage.is_handed_back = True
+            return AgentRun(setup=phase_end(note, "setup"), agent=None)
+        told = f"the container ended with {state.exit_code} during: {note.phase}"
+        is_suspect = note.phase == "agent" and stage.house.is_shared
+        if state.exit_code == LACKING and not is_suspect:
+            raise SetupFailed("tool_missing", await stage.container.complaint() or told)
+        if state.exit_code == LEFT_ALONE and not (is_suspect or stage.container.engine_was_away):
+            raise SandboxFailed("expired", f"{told}; nobody came back for it")
+        if state.oom_killed:
+            return self._ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True), setup)
+        if state.exit_code == CANNOT_TELL and _is_full(stage):
+            raise SandboxFailed(DISK_FULL, f"{told}; the disk of {stage.spec.folders.root} is full")
+        if stage.container.engine_was_away:
+            raise SandboxFailed("engine_restarted", f"{told}; the engine was away meanwhile")
+        done = await stage.engine.events(stage.container.id, state.started_at, time.time())
+        if OUTSIDE.intersection(done):
+            raise SandboxFailed("killed_outside", f"{told}; somebody asked the engine for it")
+        if not is_suspect:
+            raise SandboxFailed("killed_outside", f"{told}; no agent could have done it")
+        return replace(self._ended_in(note, PhaseEnd(exit_status=None), setup), wrapper_killed=True)
+
+    async def _note(self) -> Note:
+        """How far the wrapper is, whatever an agent has made of its note."""
+        container, note = self.stage.container, self.stage.container.note()
+        if self.stage.house.is_shared:
+            note = doubt(note, is_alive=self.stage.is_alive)
+        return await check_note(container.engine, container.id, note)
+
+    def _ended_in(self, note: Note, end: PhaseEnd, setup: Phase | None) -> AgentRun:
+        """Blame an end on the phase that the wrapper was in."""
+        if note.phase in {"setup", "gate"}:
+            return AgentRun(setup=end, agent=None)
+        return AgentRun(setup=_setup_end(note, setup), agent=end)
+
+    async def _prove(self, run: AgentRun) -> AgentRun:
+        """Prove from outside that nothing of the agent is left, and see what it changed."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                left = group.create_task(self._silence(run))
+                changes = group.create_task(self._system.changes())
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures  # either alone says enough
+        run, processes = left.result()
+        found = changes.result()
+        facts: dict[str, int | str | bool] = {"processes": processes}
+        if found is not None:
+            facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
+        return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
+
+    async def _silence(self, run: AgentRun) -> tuple[AgentRun, int]:
+        """See that at most the wrapper and its timer are left, and settle what the agent left."""
+        stage = self.stage
+        state, processes = stage.end_state or await stage.container.look(), 0
+        if state.is_alive and stage.container.note().number("littered"):
+            state = await stage.end(patience_s=PROOF_S)
+        if state.is_alive and (found := await self._wait_for_silence(state)) is None:
+            state = await stage.end()
+        elif state.is_alive and found is not None:
+            processes = found
+        stage.is_alive = state.is_alive
+        await stage.settle()
+        return _with_memory(run, state), processes
+
+    async def _wait_for_silence(self, state: ContainerState) -> int | None:
+        """Wait until only the wrapper and its timer are left; how many processes that are, None if more."""
+        stage, deadline = self.stage, time.monotonic() + PROOF_S
+        while True:
+            processes = await stage.engine.processes(stage.container.id, state.pid)
+            if not intruders(processes, state.pid, stage.expiry_s):
+                return sum(not process.is_dead for process in processes)
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(PROOF_PAUSE_S)
+
+    def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
+        """Whether there is something to do between setup and agent."""
+        asked = self.stage.spec.demands
+        return setup is not None and (asked.refuses_changes or setup.network != agent.network)
+
+
+def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:
+    """How setup ended before an agent that was started: well. A note may be forged to say otherwise."""
+    told = phase_end(note, "setup")
+    if setup is None:
+        return None
+    return PhaseEnd(exit_status=0, seconds=told.seconds if told else 0.0, usage=told.usage if told else {})
+
+
+def _with_memory(run: AgentRun, state: ContainerState) -> AgentRun:
+    """Add what the engine knows of memory: a kill that setup is not to blame for is the agent's."""
+    is_setups = run.setup is not None and run.setup.oom_killed
+    if run.agent is None or is_setups or not state.oom_killed:
+        return run
+    return replace(run, agent=replace(run.agent, oom_killed=True))
+
+
+def _is_full(stage: Stage) -> bool:
+    return bool(look_at(stage.spec.folders.root))

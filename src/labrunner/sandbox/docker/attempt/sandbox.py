@@ -1,0 +1,64 @@
+"""One attempt in one container, behind the door that all sandboxes share."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from labrunner.sandbox.docker.attempt.agent_side import AgentSide
+from labrunner.sandbox.docker.attempt.calls import DockerCalls
+from labrunner.sandbox.docker.attempt.grader_side import GraderSide
+from labrunner.sandbox.docker.attempt.stage import Stage
+from labrunner.sandbox.docker.engine.blame import EngineRefused
+from labrunner.sandbox.docker.wrapper.configuration import Limits
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.execution import ExecCall, ExecEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerSandbox:
+    """One attempt's container."""
+
+    stage: Stage
+    grader: GraderSide
+    calls: DockerCalls
+    limits: Limits
+
+    @property
+    def barrier(self) -> str:
+        """How the barrier is held."""
+        if self.stage.spec.demands.fresh_grader or self.stage.is_renewed:
+            return "fresh_container"
+        return "restarted" if self.stage.house.restart else "separate_user"
+
+    async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
+        """Run setup and agent, or go on with them."""
+        return await AgentSide(stage=self.stage).run(setup, agent)
+
+    async def run_grader(self, grader: Phase) -> PhaseEnd:
+        """Ring for the grader, or await the one that runs."""
+        return await self.grader.run(grader)
+
+    async def begin(self, setup: Phase | None, agent: Phase) -> PhaseEnd | None:
+        """Start the container for calls, or open it for those behind the barrier."""
+        return await self.calls.begin(setup, agent)
+
+    async def exec(self, call: ExecCall) -> ExecEnd:
+        """Carry out a call beside an idle agent."""
+        return await self.calls.exec(call)
+
+    async def end_all(self) -> AgentRun:
+        """End the idle agent: the barrier ends the rest."""
+        return await self.calls.end_all()
+
+    async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Stream a path of the container, running or not."""
+        try:
+            async with aclosing(self.stage.engine.archive(self.stage.container.id, path)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except EngineRefused as refusal:
+            if not refusal.is_not_found:
+                raise
+        finally:
+            # Folders of a container that is being read are busy, and can't be removed: this waits.
+            await self.stage.container.look()

@@ -1,0 +1,1 @@
+"""The Docker engine: calls, replies, images, labels, and whose fault a failure is."""

@@ -1,0 +1,1 @@
+"""Preflight of containers: one small attempt, and what it has proven before."""

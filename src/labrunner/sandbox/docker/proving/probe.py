@@ -1,0 +1,108 @@
+"""One small attempt in a container, from its agent to its grader: what preflight proves in one go.
+
+It shows that the image has a shell and the tools that the wrapper needs, that its users exist and can be
+become, and that folders reach the engine's host: the grader's command is a file that is made after the start,
+and without it no grader runs.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from labrunner.errors import AttemptFailed
+from labrunner.experiment.resolved import Network, SandboxPlan
+from labrunner.files.scraps import PROBE, scrap_folder
+from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
+from labrunner.sandbox.door import (
+    SEARCH_PATH,
+    AgentRun,
+    AttemptFolders,
+    Demands,
+    Phase,
+    PhaseEnd,
+    PhaseName,
+    SandboxMaker,
+    SandboxSpec,
+)
+from labrunner.sandbox.paths import AGENTLAB
+
+PROBE_S: Final = 20.0
+LATE: Final = "late"
+OFF: Final = Network(mode="none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOutcome:
+    """What came of a probe."""
+
+    problem: str | None = None
+    changes_s: float = 0.0
+    """How long it took to find out what had been changed in the container's system."""
+
+
+async def probe(maker: SandboxMaker, plan: SandboxPlan, demands: Demands) -> ProbeOutcome:
+    """Carry out one small attempt and look at what it left."""
+    try:
+        with scrap_folder(PROBE, find_place(demands)) as place:
+            return await _attempt(maker, plan, demands, AttemptFolders(root=place / "attempt"))
+    except (AttemptFailed, OSError) as error:
+        return ProbeOutcome(problem=str(error))
+
+
+def find_place(demands: Demands) -> Path | None:
+    """The nearest folder that is there to where attempts will lie."""
+    if demands.place is None:
+        return None
+    folders = (demands.place, *demands.place.parents)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+async def _attempt(
+    maker: SandboxMaker, plan: SandboxPlan, demands: Demands, folders: AttemptFolders
+) -> ProbeOutcome:
+    for folder in folders.all():
+        folder.mkdir(parents=True)
+    spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
+    _, agent_network, grader_network = demands.networks or (OFF, OFF, OFF)
+    agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
+    seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
+    grader = _phase("grader", seen, demands.grader_user, grader_network)
+    async with maker.open(spec) as sandbox:
+        run = await sandbox.run_agent(None, agent)
+        changes_s = sandbox.stage.changes_s if isinstance(sandbox, DockerSandbox) else 0.0
+        (folders.grader / LATE).write_text("late")
+        end = await sandbox.run_grader(grader)
+    return ProbeOutcome(problem=_judge(folders, run, end), changes_s=changes_s)
+
+
+def _phase(name: PhaseName, script: str, user: str | None, network: Network) -> Phase:
+    return Phase(
+        name=name,
+        argv=("/bin/sh", "-c", script),
+        env={"PATH": SEARCH_PATH},
+        timeout_s=PROBE_S,
+        network=network,
+        user=user,
+    )
+
+
+def _judge(folders: AttemptFolders, run: AgentRun, end: PhaseEnd) -> str | None:
+    if run.agent is None or run.agent.exit_status != 0:
+        said = _read(folders.logs / "agent.stderr")
+        return f"a test command ended with {run.agent and run.agent.exit_status} instead of 0: {said}"
+    if not (folders.workspace / "here").is_file():
+        return f"what a container writes does not reach {folders.root}: the engine's host has other folders"
+    if end.timed_out or not (folders.out / "benchmark_score.json").is_file():
+        told = f"a file made in {folders.root} after a container's start does not appear in it"
+        return f"{told}: the engine's host has other folders, or copies of them"
+    if end.exit_status != 0:
+        said = _read(folders.logs / "grader.stderr")
+        return f"a test grader ended with {end.exit_status} instead of 0: {said}"
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()[:500]
+    except OSError as error:
+        return f"(its log can't be read: {error})"

@@ -1,0 +1,1 @@
+"""What an agent changed in its container's system, seen from outside."""

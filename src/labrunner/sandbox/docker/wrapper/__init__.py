@@ -1,0 +1,1 @@
+"""What is said to the wrapper inside a container, and what it says back."""

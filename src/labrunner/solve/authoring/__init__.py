@@ -1,0 +1,1 @@
+"""What authors make: solvers, scorers, datasets, commands."""

@@ -1,0 +1,1 @@
+"""Solvers, scorers and tools that come with the package."""

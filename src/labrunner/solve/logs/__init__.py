@@ -1,0 +1,1 @@
+"""Runs as Python users read them."""

@@ -1,0 +1,121 @@
+"""Models as solvers and scorers see them: a name, settings, and `generate`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labrunner.experiment.addresses import reveal_address
+from labrunner.solve.models.backend import Backend, ModelRequest
+from labrunner.solve.models.modelname import parse_model_name
+from labrunner.solve.models.places import Asker
+from labrunner.solve.models.surroundings import Running, maybe_running, running
+from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig, make_config
+from labrunner.solve.values.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages, mend
+from labrunner.solve.values.tool import Tool, as_tool
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model by name. Making one connects to nobody."""
+
+    name: str
+    """`provider/model`."""
+    config: GenerateConfig = NO_SETTINGS
+    base_url: str | None = None
+    backend: Callable[[], Backend] | None = None
+    """Makes whoever answers, where the name alone does not say it."""
+
+    @property
+    def provider(self) -> str:
+        """Whose connections are counted."""
+        return parse_model_name(self.name).provider
+
+    @property
+    def key(self) -> object:
+        """What tells models with a client of their own apart."""
+        return (self.name, self.base_url, self.backend)
+
+    def make_backend(self) -> Backend:
+        """Make whoever answers. Raises InputError where that can't be."""
+        if self.backend is not None:
+            return self.backend()
+        name = parse_model_name(self.name)
+        if name.is_mock:
+            from labrunner.solve.models.mock import make_mock
+
+            return make_mock(name.model)
+        from labrunner.solve.models.provider import make_provider
+
+        return make_provider(name, reveal_address(self.base_url, name.provider))
+
+    async def generate(
+        self,
+        input: str | ChatMessage | Sequence[ChatMessage],
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        tool_choice: str | None = None,
+        config: GenerateConfig | None = None,
+    ) -> ModelOutput:
+        """Ask once; tools that the answer asks for are not run."""
+        attempt = running()
+        settings = self.config.merge(config)
+        request = ModelRequest(
+            messages=_with_system(as_messages(input), settings),
+            tools=[as_tool(each).info for each in tools],
+            tool_choice=tool_choice,
+            config=settings,
+        )
+        return await _ask(self, request, attempt)
+
+    def describe(self) -> object:
+        """Name and what shapes its answers."""
+        return {"name": self.name, "config": self.config.measured()}
+
+
+def get_model(
+    model: "str | Model | None" = None,
+    config: GenerateConfig | None = None,
+    base_url: str | None = None,
+    **settings: Any,  # noqa: ANN401 - fields of GenerateConfig
+) -> Model:
+    """A model by name; without one, the model of the trial that this code belongs to."""
+    asked = (config or NO_SETTINGS).merge(make_config(settings, "get_model"))
+    if isinstance(model, Model):
+        return replace(model, config=model.config.merge(asked))
+    if model is not None:
+        return Model(str(parse_model_name(model)), asked, base_url)
+    attempt = maybe_running()
+    if attempt is None or attempt.model is None:
+        raise ValueError("no model is given: name one, or start the run with model=...")
+    merged = attempt.model.config.merge(asked)
+    return attempt.model if merged is attempt.model.config else replace(attempt.model, config=merged)
+
+
+async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOutput:
+    attempt.meter.check_spent()
+    transcript = attempt.transcript
+    asked = transcript.number(request.messages)
+    asker = Asker(meter=attempt.meter, transcript=transcript)
+    output = await attempt.call_home(lambda: attempt.gate.ask(model, request, asker))
+    output.message.model = output.message.model or output.model
+    mend(output.message)
+    (said,) = transcript.number([output.message])
+    transcript.add(
+        "model",
+        model=model.name,
+        **transcript.go_on("input", asked, said),
+        tools=[each.name for each in request.tools],
+        config=request.config.measured(),
+        output=said,
+        stop_reason=output.stop_reason,
+        usage=output.usage,
+        seconds=round(output.time or 0.0, 6),
+    )
+    attempt.meter.count(output.usage)
+    return output
+
+
+def _with_system(messages: list[ChatMessage], config: GenerateConfig) -> list[ChatMessage]:
+    text = config.system_message
+    if text is None or any(isinstance(message, ChatMessageSystem) for message in messages):
+        return messages
+    return [ChatMessageSystem(text), *messages]

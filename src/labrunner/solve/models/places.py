@@ -1,0 +1,160 @@
+"""Between trials and providers: places per provider over a whole run, retries with patience, one client each.
+
+Lives in the home loop. A place is held while a request is under way, never while waiting to try again.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from labrunner.errors import ProviderFailed
+from labrunner.solve.models.backend import Backend, ModelRequest, ProviderTrouble
+from labrunner.solve.values.messages import ModelOutput
+
+if TYPE_CHECKING:
+    from labrunner.solve.models.asking import Model
+    from labrunner.solve.values.meter import Meter
+    from labrunner.solve.values.transcript import Transcript
+
+DEFAULT_CONNECTIONS: Final = 10
+DEFAULT_RETRIES: Final = 5
+DEFAULT_TIMEOUT_S: Final = 600.0
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 60.0
+LONGEST_ASKED_S: Final = 600.0
+"""A provider that asks for more patience than this is not waited for."""
+TELL_EVERY_S: Final = 30.0
+"""How often people hear that a provider makes requests wait."""
+_log: Final = logging.getLogger("labrunner")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How requests are made, unless a model's own settings say otherwise."""
+
+    max_connections: int | None = None
+    max_retries: int | None = None
+    timeout_s: float | None = None
+    first_wait_s: float = FIRST_WAIT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """The attempt that asks."""
+
+    meter: "Meter"
+    transcript: "Transcript"
+
+
+class ModelGate:
+    """All models of one run."""
+
+    def __init__(
+        self, patience: Patience | None = None, *, jitter: Callable[[], float] = random.random
+    ) -> None:
+        """Connect to nobody yet."""
+        self._patience = patience or Patience()
+        self._jitter = jitter
+        self._backends: dict[object, Backend] = {}
+        self._places: dict[str, asyncio.Semaphore] = {}
+        self._waiting: Counter[str] = Counter()
+        self._told_at: dict[str, float] = {}
+
+    async def ask(self, model: "Model", request: ModelRequest, asker: Asker) -> ModelOutput:
+        """Ask until there is an answer. Raises ProviderFailed when patience has run out."""
+        retries = _first(request.config.max_retries, self._patience.max_retries, DEFAULT_RETRIES)
+        for number in range(int(retries) + 1):
+            try:
+                return await self._try(model, request, asker)
+            except ProviderTrouble as trouble:
+                wait_s = self._wait_s(trouble, number)
+                if number >= retries or wait_s is None:
+                    told = f"asking {model.name}: {trouble}{_explain_end(trouble)}"
+                    raise ProviderFailed(trouble.reason, told) from trouble
+                asker.transcript.add("retry", reason=trouble.reason, message=str(trouble), wait_s=wait_s)
+                with asker.meter.waiting():
+                    await self._wait(model.provider, wait_s, f"{trouble.reason}: {trouble}")
+        raise AssertionError("the last try returns or raises")
+
+    async def _wait(self, provider: str, wait_s: float, why: str) -> None:
+        self._waiting[provider] += 1
+        now = time.monotonic()
+        if now - self._told_at.get(provider, -TELL_EVERY_S) >= TELL_EVERY_S:
+            self._told_at[provider] = now
+            count = self._waiting[provider]
+            told = "a request waits" if count == 1 else f"{count} requests wait"
+            _log.warning("%s: %s; %s, this one for %.0f s", provider, why, told, wait_s)
+        try:
+            await asyncio.sleep(wait_s)
+        finally:
+            self._waiting[provider] -= 1
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for backend in self._backends.values():
+            await backend.close()
+        self._backends.clear()
+
+    async def _try(self, model: "Model", request: ModelRequest, asker: Asker) -> ModelOutput:
+        place = self._place(model, request)
+        with asker.meter.waiting():
+            await place.acquire()
+        started = time.monotonic()
+        limit = asyncio.timeout(_first(request.config.timeout, self._patience.timeout_s, DEFAULT_TIMEOUT_S))
+        try:
+            async with limit:
+                output = await self._backend(model).request(request)
+        except ProviderTrouble:
+            asker.meter.add_waited(time.monotonic() - started)
+            raise
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            asker.meter.add_waited(time.monotonic() - started)
+            raise ProviderTrouble(
+                "timeout", f"no answer in {time.monotonic() - started:.0f} s", is_transient=True
+            ) from error
+        finally:
+            place.release()
+        output.time = time.monotonic() - started
+        return output
+
+    def _wait_s(self, trouble: ProviderTrouble, number: int) -> float | None:
+        """How long to wait before the next try; None when none will help."""
+        if not trouble.is_transient:
+            return None
+        if trouble.retry_after_s is not None:
+            asked = trouble.retry_after_s
+            # Jitter on top: all who were refused were told the same.
+            return asked * (1 + 0.1 * self._jitter()) if asked <= LONGEST_ASKED_S else None
+        longest = min(LONGEST_WAIT_S, self._patience.first_wait_s * 2.0**number)
+        return longest * (0.5 + 0.5 * self._jitter())
+
+    def _backend(self, model: "Model") -> Backend:
+        key = model.key
+        if key not in self._backends:
+            self._backends[key] = model.make_backend()
+        return self._backends[key]
+
+    def _place(self, model: "Model", request: ModelRequest) -> asyncio.Semaphore:
+        if model.provider not in self._places:
+            most = _first(self._patience.max_connections, request.config.max_connections, DEFAULT_CONNECTIONS)
+            self._places[model.provider] = asyncio.Semaphore(int(most))
+        return self._places[model.provider]
+
+
+def _explain_end(trouble: ProviderTrouble) -> str:
+    """Why no more was tried, where that is not plain from the trouble itself."""
+    asked = trouble.retry_after_s
+    if asked is None or asked <= LONGEST_ASKED_S or not trouble.is_transient:
+        return ""
+    return f" (it asks to wait {asked:,.0f} s, and nobody is waited for longer than {LONGEST_ASKED_S:.0f} s)"
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)

@@ -1,0 +1,68 @@
+"""What the code of a trial can reach while it runs: its model, sandbox, meter and transcript.
+
+User code runs in a loop of its own (`labrunner.solve.running.lane`); connections, sandboxes and timers live
+in the home loop. `Running.call_home` is the way from one to the other.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labrunner.solve.models.mailbox import Mailbox, call
+from labrunner.solve.values.meter import Meter
+from labrunner.solve.values.state import TaskState
+from labrunner.solve.values.transcript import Transcript
+
+if TYPE_CHECKING:
+    from labrunner.solve.models.asking import Model
+    from labrunner.solve.models.environment import SandboxEnvironment
+    from labrunner.solve.models.places import ModelGate
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """One attempt under way."""
+
+    trial_id: str
+    home: Mailbox
+    transcript: Transcript
+    meter: Meter
+    gate: "ModelGate"
+    model: "Model | None"
+    state: TaskState
+    """As it stands: what is scored when a limit ends the solver."""
+    environment: "SandboxEnvironment | None" = None
+
+    async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Have something done in the home loop, and wait for it. Cancelling passes on."""
+        return await call(self.home, make)
+
+
+_current: ContextVar[Running | None] = ContextVar("labrunner_running", default=None)
+
+
+def running() -> Running:
+    """The attempt that this code belongs to."""
+    found = _current.get()
+    if found is None:
+        raise RuntimeError("this can only be used while a task runs: inside a solver, a tool or a scorer")
+    return found
+
+
+def maybe_running() -> Running | None:
+    """The attempt that this code belongs to, if it belongs to one."""
+    return _current.get()
+
+
+@contextmanager
+def as_current(attempt: Running) -> Iterator[None]:
+    """While inside, code belongs to this attempt."""
+    token = _current.set(attempt)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,1 @@
+"""Carrying out attempts of Python tasks."""

@@ -1,0 +1,1 @@
+"""The values that solvers, scorers and models hand each other."""

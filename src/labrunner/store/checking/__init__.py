@@ -1,0 +1,1 @@
+"""Recomputing what a run claims, and marks on trials that are not to be used."""

@@ -1,0 +1,1 @@
+"""Opening a run that nobody owns: back to a sound state."""

@@ -1,0 +1,1 @@
+"""Reading a run, live or dead, without disturbing its owner."""

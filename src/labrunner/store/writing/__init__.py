@@ -1,0 +1,1 @@
+"""Making a run and writing it: one thread owns its files."""

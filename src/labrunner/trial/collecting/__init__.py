@@ -1,0 +1,1 @@
+"""What is kept of a finished attempt: masked, capped, hashed, synced."""

@@ -1,0 +1,169 @@
+import numpy as np
+import pytest
+from scipy import stats  # type: ignore[import-untyped] # scipy has no types
+
+from labrunner.analysis.comparing.comparison import compare_all
+from labrunner.analysis.comparing.power import Layout, Pilot, estimate_pilots, layout_of, make_grid
+from tests.kit.analysis.arms import make_arm
+
+U_SHAPED = Pilot(
+    baseline="a",
+    other="b",
+    measure="pass",
+    tasks=100,
+    units=100,
+    within=2 * 0.125,
+    between=2 * 0.125 * 0.2,
+    between_groups=0.0,
+    correlation=None,
+    is_rate=True,
+    reach=0.5,
+)
+"""0/1 scores whose difficulty is Beta(0.5, 0.5), with a correlation of 0.8 between two arms."""
+
+
+def alone(tasks: int) -> Layout:
+    return Layout(sizes=(1,) * tasks)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "points"),
+    [(20, (37, 24, 21, 18)), (50, (22, 15, 13, 11)), (100, (15, 10, 9, 8)), (500, (7, 5, 4, 3))],
+)
+def test_the_grid_gives_the_worked_table(tasks: int, points: tuple[int, ...]) -> None:
+    grid = make_grid(U_SHAPED, alone(100), replications=3)
+    row = dict(grid.rows)[tasks]
+    assert [100 * (value or 0) for value in row] == pytest.approx(points, abs=0.7)
+    assert grid.planned == dict(grid.rows)[100][grid.replications.index(3)]
+
+
+def test_what_is_foretold_is_the_noncentral_t() -> None:
+    found = U_SHAPED.detectable(alone(30), 30, 5)
+    assert found is not None
+    error = ((0.05 + 0.25 / 5) / 30 + 0.25 / 25 / (30 * 29)) ** 0.5
+    limit = stats.t.ppf(0.975, 29)
+    assert stats.nct.sf(limit, 29, found / error) == pytest.approx(0.8, abs=1e-4)
+
+
+def test_too_few_tasks_and_differences_beyond_the_scale_are_not_promised() -> None:
+    assert U_SHAPED.detectable(alone(5), 5, 10) is None
+    assert U_SHAPED.detectable(alone(6), 6, 1) is None  # 1.0 would be needed, there is room for 0.5
+    assert make_grid(U_SHAPED, alone(5), replications=3).planned is None
+
+
+def test_how_many_tasks_it_takes_is_the_inverse() -> None:
+    grid = make_grid(U_SHAPED, alone(50), replications=3, detect=0.1)
+    for need in grid.needs:
+        assert need.tasks is not None
+        assert need.trials == 2 * need.tasks * need.replications
+        enough, fewer = (
+            U_SHAPED.detectable(alone(50), count, need.replications) for count in (need.tasks, need.tasks - 1)
+        )
+        assert enough is not None
+        assert fewer is not None
+        assert enough <= 0.1 < fewer
+        assert need.tasks_low is not None
+        assert need.tasks_high is not None
+        assert need.tasks_low < need.tasks < need.tasks_high
+
+
+def test_a_pilots_own_uncertainty_is_that_of_its_variance() -> None:
+    low, high = U_SHAPED.doubt
+    assert (low, high) == pytest.approx(
+        (99 / stats.chi2.ppf(0.9, 99), 99 / stats.chi2.ppf(0.1, 99)), rel=1e-6
+    )
+
+
+def test_a_pilots_variances_are_found_again() -> None:
+    chance = np.random.default_rng(12)
+    rates = chance.beta(0.5, 0.5, size=3_000)
+    before = {
+        f"t{n}": chance.binomial(1, rate, size=4).astype(float).tolist() for n, rate in enumerate(rates)
+    }
+    after = {f"t{n}": chance.binomial(1, rate, size=4).astype(float).tolist() for n, rate in enumerate(rates)}
+    (pilot,) = estimate_pilots([make_arm("a", before), make_arm("b", after)])
+    assert pilot.within == pytest.approx(2 * 0.125, rel=0.05)
+    assert pilot.between == pytest.approx(0.0, abs=0.006)
+
+
+def test_groups_widen_what_is_foretold_as_they_widen_the_comparison() -> None:
+    chance = np.random.default_rng(2)
+    groups = {f"t{n}": f"g{n // 8}" for n in range(80)}
+    shift = chance.normal(0, 0.3, size=10)
+    before = {f"t{n}": [float(v) for v in chance.normal(0, 0.1, 3)] for n in range(80)}
+    after = {f"t{n}": [float(v) for v in chance.normal(shift[n // 8], 0.1, 3)] for n in range(80)}
+    arms = [
+        make_arm(name, dict(scores), groups=dict(groups), metric="points")
+        for name, scores in (("a", before), ("b", after))
+    ]
+    (pilot,) = estimate_pilots(arms)
+    compared = compare_all([(arms[0], arms[1])])[0].detectable
+    assert compared is not None
+    assert pilot.detectable(layout_of(list(groups.values())), 80, 3) == pytest.approx(compared, rel=0.02)
+    ungrouped = pilot.detectable(alone(80), 80, 3)
+    assert ungrouped is not None
+    assert ungrouped < 0.6 * compared
+
+
+def test_without_repeats_only_more_tasks_can_be_foretold() -> None:
+    arms = [
+        make_arm(name, {f"t{n}": [float((n + shift) % 3 == 0)] for n in range(30)})
+        for shift, name in enumerate("ab")
+    ]
+    (pilot,) = estimate_pilots(arms)
+    assert pilot.within is None
+    assert pilot.detectable(alone(30), 30, 3) is None
+    compared = compare_all([(arms[0], arms[1])])[0].detectable
+    assert pilot.detectable(alone(30), 30, 1) == pytest.approx(compared)
+
+
+def test_one_arm_is_measured_against_its_like() -> None:
+    arm = make_arm("a", {f"t{n}": [float(n % 2), float(n % 3 == 0)] for n in range(20)})
+    (pilot,) = estimate_pilots([arm])
+    assert (pilot.other, pilot.correlation) == (None, 0.8)
+    assert estimate_pilots([make_arm("a", {"t0": [1.0], "t1": [0.0]})]) == ()
+
+
+def reached(
+    pilot_rates: float, tasks: int, replications: int, difference: float, *, groups: int = 0
+) -> float:
+    """How often a difference is shown, in simulated runs: all tasks have the same rates."""
+    chance = np.random.default_rng(tasks)
+    shown, runs = 0, 400
+    for _ in range(runs):
+        arms = [
+            make_arm(
+                name,
+                {
+                    f"t{n}": chance.binomial(1, rate, size=replications).astype(float).tolist()
+                    for n in range(tasks)
+                },
+                groups={f"t{n}": f"g{n % groups}" for n in range(tasks)} if groups else None,
+            )
+            for name, rate in (("a", pilot_rates), ("b", pilot_rates + difference))
+        ]
+        shown += compare_all([(arms[0], arms[1])])[0].conclusion == "better"
+    return shown / runs
+
+
+@pytest.mark.parametrize(("tasks", "replications", "groups"), [(8, 3, 0), (10, 5, 0), (20, 3, 0), (40, 1, 8)])
+def test_a_power_that_is_promised_is_reached(tasks: int, replications: int, groups: int) -> None:
+    rate = 0.35
+    pilot = Pilot(
+        baseline="a",
+        other="b",
+        measure="pass",
+        tasks=1_000,
+        units=1_000,
+        within=2 * 0.24,  # near the middle of the two rates
+        between=0.0,
+        between_groups=0.0,
+        correlation=None,
+        is_rate=True,
+        reach=1.0,
+    )
+    layout = layout_of([f"g{n % groups}" for n in range(tasks)]) if groups else alone(tasks)
+    promised = pilot.detectable(layout, tasks, replications)
+    assert promised is not None
+    assert promised < 0.65
+    assert reached(rate, tasks, replications, promised, groups=groups) == pytest.approx(0.8, abs=0.07)

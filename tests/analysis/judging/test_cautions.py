@@ -1,0 +1,67 @@
+import msgspec
+
+from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND, SYSTEM_CHANGED
+from labrunner.analysis.report import make_report
+from labrunner.analysis.sums.tally import Tally
+from labrunner.records.rows import TrialRow
+from tests.kit.analysis.trial_rows import failed, graded
+
+
+def cautions_of(
+    *rows: TrialRow, tasks: int = 2, planned: int | None = None, invalidated: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    tally = Tally({f"t{number}": None for number in range(tasks)}, invalidated)
+    for row in rows:
+        tally.add(row)
+    variants = dict.fromkeys((row.ids.variant_id for row in rows), planned or len(rows))
+    return {each.kind: str(each) for each in make_report(tally, variants).cautions}
+
+
+def test_ragged_replications_are_told() -> None:
+    found = cautions_of(
+        graded(task_id="t0"), graded(task_id="t1"), graded(task_id="t1", repl_idx=1, value=0.0)
+    )
+    assert found == {"ragged": "a: tasks have 1 to 2 graded trials; each weighs the same in the mean"}
+
+
+def test_changed_system_paths_are_told() -> None:
+    rows = [msgspec.structs.replace(graded(task_id=f"t{n}"), flags=(SYSTEM_CHANGED,)) for n in range(2)]
+    found = cautions_of(*rows)
+    assert found == {"system_changed": "a: in 2 trials the agent changed the system that the grader ran in"}
+
+
+def test_agents_whose_command_was_not_there_are_told() -> None:
+    rows = [msgspec.structs.replace(graded(task_id=f"t{n}"), flags=(COMMAND_NOT_FOUND,)) for n in range(2)]
+    told = cautions_of(*rows)["command_not_found"]
+    assert told.startswith("a: 2 agents exited with 126 or 127, as where a command is not found")
+
+
+def test_invalidated_trials_are_left_out_and_counted() -> None:
+    rows = [
+        graded(task_id="t0", value=1.0),
+        graded(task_id="t1", value=0.0),
+        graded(task_id="t1", repl_idx=1, value=1.0),
+    ]
+    found = cautions_of(*rows, invalidated=frozenset({rows[1].ids.trial_id}))
+    assert found["invalidated"] == "a: 1 trial marked as not to be used, left out of every figure"
+    assert found["coverage"] == "a: only 67% of the planned trials are graded (2 of 3)"
+
+
+def test_coverage_lost_tasks_and_errors_are_told() -> None:
+    found = cautions_of(graded(task_id="t0"), failed(task_id="t1"))
+    assert set(found) == {"errors", "coverage", "ungraded"}
+
+
+def test_where_nothing_is_graded_no_mean_speaks_of_anything() -> None:
+    assert set(cautions_of(failed(task_id="t0"), failed(task_id="t1"))) == {"errors", "coverage"}
+
+
+def test_retry_rates_that_differ_are_told_with_both_rates() -> None:
+    rows = [graded("a", f"t{n}", value=float(n % 2)) for n in range(40)]
+    rows += [graded("b", f"t{n}", value=float(n % 2), attempts=2 if n < 10 else 1) for n in range(40)]
+    told = cautions_of(*rows, tasks=40, planned=40)["retry_rates"]
+    assert told.startswith("b: 25.0% of its trials needed a retry, 0.0% of a's (p = 0.00")
+
+
+def test_a_sound_run_has_none() -> None:
+    assert cautions_of(graded(task_id="t0"), graded(task_id="t1", value=0.0)) == {}

@@ -1,0 +1,254 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.pairing import Arm
+from labrunner.analysis.describing.figures import Figures, compute_all
+from labrunner.analysis.judging.conditions import LikenessCondition, OrderCondition, parse_condition
+from labrunner.analysis.judging.requirements import find_unmet, parse_requirements
+from labrunner.analysis.judging.retryshift import CAUTION, RetryShift
+from labrunner.analysis.report import make_arms
+from labrunner.analysis.sums.tally import Tally
+from labrunner.errors import InputError
+from labrunner.experiment.resolved import DeclaredMetric
+from labrunner.runner.reports.results import compare_family
+from tests.kit.analysis.arms import make_arm
+from tests.kit.analysis.trial_rows import failed, graded
+
+PLANNED = {"baseline": 10, "treatment": 10}
+
+
+def make_tally(*, errors: int = 0) -> Tally:
+    tally = Tally({f"t{n}": None for n in range(10)})
+    for n in range(10):
+        tally.add(graded("baseline", f"t{n}", value=float(n < 2)))
+        is_lost = n >= 10 - errors
+        tally.add(failed("treatment", f"t{n}") if is_lost else graded("treatment", f"t{n}", value=1.0))
+    return tally
+
+
+def never(pairs: object) -> tuple[Comparison, ...]:
+    pytest.fail("nothing asked for a comparison")
+
+
+def gate(arms: Sequence[Arm], *texts: str) -> tuple[str, ...]:
+    """What these arms do not meet; each of the others is shown against the first."""
+    shown = compare_all([(arms[0], other) for other in arms[1:]])
+    figures = [blank_figures(arm.name) for arm in arms]
+    return find_unmet(
+        parse_requirements(texts), figures, None, lambda pairs: compare_family(shown, arms, pairs)
+    )
+
+
+def blank_figures(name: str) -> Figures:
+    (found,) = compute_all(Tally({"t0": None}), {name: 1})
+    return found
+
+
+def unmet(*texts: str, errors: int = 0, coverage: float | None = None) -> tuple[str, ...]:
+    tally = make_tally(errors=errors)
+    arms = make_arms(tally, PLANNED)
+    shown = compare_all([(arms[0], arms[1])])
+    return find_unmet(
+        parse_requirements(texts, coverage=coverage),
+        compute_all(tally, PLANNED),
+        None,
+        lambda pairs: compare_family(shown, arms, pairs),
+    )
+
+
+def test_a_shown_difference_meets_its_condition_and_its_opposite_does_not() -> None:
+    assert unmet("treatment > baseline", "baseline < treatment", "treatment >= baseline") == ()
+    told = "it is worse than that: baseline does better by -0.800 (-1.000 to -0.476 at 95%)"
+    assert unmet("baseline > treatment") == (f"baseline > treatment: {told}",)
+    assert unmet("baseline >= treatment") == (f"baseline >= treatment: {told}",)
+
+
+def test_a_difference_that_errors_could_undo_is_not_met() -> None:
+    (told,) = unmet("treatment > baseline", errors=6)
+    assert told.startswith("treatment > baseline: undecided because of errors")
+
+
+def test_a_figure_is_asked_of_every_variant_or_of_one() -> None:
+    assert unmet("treatment.pass >= 0.9", "baseline.pass < 0.5", "pass >= 20%") == ()
+    assert unmet("pass >= 0.9") == ("pass >= 0.9: baseline's pass is 0.2",)
+
+
+def test_a_figure_that_is_not_known_is_not_met() -> None:
+    tally = Tally({"t0": None})
+    found = find_unmet(parse_requirements(["pass >= 0"]), compute_all(tally, {"a": 1}), None, never)
+    assert found == ("pass >= 0: a's pass is not known",)
+
+
+def test_coverage_is_asked_of_every_variant() -> None:
+    assert unmet(coverage=1.0) == ()
+    assert unmet(coverage=0.95, errors=2) == ("--require-coverage 0.95: treatment has 8 of 10 graded",)
+
+
+def test_stability_is_not_met_by_a_bad_verdict_only() -> None:
+    def check(shift: RetryShift | None) -> tuple[str, ...]:
+        required = parse_requirements([], is_stable=True)
+        return find_unmet(required, compute_all(make_tally(), PLANNED), shift, never)
+
+    bad = RetryShift(
+        variants=(), margin=0.02, answer="not bounded", notes=(), verdict="not bounded: x", caution=CAUTION
+    )
+    assert check(bad) == ("--require-stable: not bounded: x",)
+    assert check(replace(bad, answer="can't tell")) != ()
+    assert check(replace(bad, answer="bounded")) == check(None) == ()
+
+
+def test_variants_called_like_settings_can_be_named() -> None:
+    found = parse_condition("model=a,effort=low > model=b,effort=high")
+    assert (found.text, getattr(found, "better"), getattr(found, "worse")) == (  # noqa: B009 - one of three
+        "model=a,effort=low > model=b,effort=high",
+        "model=a,effort=low",
+        "model=b,effort=high",
+    )
+    dotted = parse_condition("gpt-4.1.pass >= 90%")
+    assert (getattr(dotted, "variant_id"), getattr(dotted, "limit")) == ("gpt-4.1", 0.9)  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", 'expected something like "treatment > baseline"'),
+        ("pass", 'expected something like "treatment > baseline"'),
+        ("speed >= 3", "there is no figure 'speed'; there are: pass, mean, lower"),
+        ("> 3", 'expected something like "treatment > baseline"'),
+    ],
+)
+def test_what_is_no_condition_is_refused(text: str, told: str) -> None:
+    with pytest.raises(InputError, match="--require") as caught:
+        parse_condition(text)
+    assert told in str(caught.value)
+
+
+def test_a_variant_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match="no variant 'tretment'; there are: baseline, treatment"):
+        unmet("tretment > baseline")
+
+
+def test_a_figure_beside_what_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="'pass > banana': pass is a figure; expected a number beside it"):
+        unmet("pass > banana")
+    with pytest.raises(InputError, match="mean is a figure"):
+        unmet("mean >= nan")
+
+
+def test_a_coverage_that_can_not_be_is_refused() -> None:
+    with pytest.raises(InputError, match="a share above 0 and up to 1, found 95"):
+        parse_requirements([], coverage=95)
+
+
+def rates(name: str, passes: Sequence[int], *, trials: int = 5, **more: object) -> Arm:
+    scores = {f"t{n}": [1.0] * count + [0.0] * (trials - count) for n, count in enumerate(passes)}
+    return make_arm(name, dict(scores), **more)  # type: ignore[arg-type] # what make_arm takes
+
+
+def test_a_gate_does_not_pass_a_collapse_on_five_tasks() -> None:
+    arms = [rates("baseline", [3] * 5, trials=3), rates("treatment", [1, 0, 0, 0, 0], trials=3)]
+    (told,) = gate(arms, "treatment >= baseline")
+    assert told == (
+        "treatment >= baseline: not enough data: 5 tasks are too few to speak of others, it takes 6 "
+        "(`population: these_tasks` asks about these only)"
+    )
+    fixed = [replace(arm, population="these_tasks") for arm in arms]
+    (told,) = gate(fixed, "treatment >= baseline")
+    assert told.startswith("treatment >= baseline: it is worse than that: treatment does better by -0.933")
+
+
+def test_the_same_question_has_the_same_answer_whichever_way_it_is_written() -> None:
+    arms = [
+        rates("a", [1] * 8),
+        rates("b", [3, 2, 1, 2, 3, 1, 2, 1]),
+        rates("c", [1] * 8),
+        rates("d", [1, 1, 2, 0, 1, 1, 1, 1]),
+    ]
+    assert bool(gate(arms, "b > a")) == bool(gate(arms, "a < b"))
+    assert bool(gate(arms, "b > c")) == bool(gate(arms, "c < b"))
+    assert bool(gate(arms, "b >= c - 0.1")) == bool(gate(arms, "c <= b + 0.1"))
+    # Alone it would be shown; among three comparisons it is not.
+    assert gate(arms[:2], "b > a") == ()
+    (told,) = gate(arms, "b > a")
+    assert "3 comparisons" in told
+
+
+def test_a_further_pair_joins_the_family_once() -> None:
+    arms = [rates(name, passes) for name, passes in (("a", [1] * 8), ("b", [4] * 8), ("c", [2] * 8))]
+    shown = compare_all([(arms[0], other) for other in arms[1:]])
+    family = compare_family(shown, arms, [("b", "c"), ("c", "b"), ("a", "b")])
+    assert [(each.baseline, each.other, each.family) for each in family] == [
+        ("a", "b", 3),
+        ("a", "c", 3),
+        ("c", "b", 3),
+    ]
+    assert compare_family(shown, arms, [("b", "a")]) is shown
+
+
+def test_no_worse_than_a_margin_goes_by_the_end_of_the_interval() -> None:
+    even = [2, 3, 2, 3, 2, 3, 2, 3, 3, 2, 3, 2]
+    arms = [rates("a", even), rates("b", [*even[:-1], 3])]
+    assert gate(arms, "b >= a - 0.1", "a >= b - 10%") == ()
+    (told,) = gate(arms, "b >= a")
+    assert told.startswith("b >= a: not shown: b does better by +0.017 (-0.03")
+
+
+def test_alike_within_a_margin_takes_two_one_sided_tests() -> None:
+    even = [2, 3, 2, 3, 2, 3, 2, 3, 3, 2, 3, 2]
+    arms = [rates("a", even), rates("b", [*even[:-1], 3])]
+    assert gate(arms, "a ~ b within 0.06", "b ~ a within 0.06") == ()
+    assert "at 90%" in gate(arms, "a ~ b within 0.02")[0]
+
+
+def test_better_by_more_than_a_margin_can_be_asked_for() -> None:
+    arms = [rates("a", [0] * 10), rates("b", [4, 5, 4, 5, 4, 5, 4, 5, 4, 5])]
+    assert gate(arms, "b > a + 0.5") == ()
+    assert gate(arms, "b > a + 0.95") != ()
+
+
+def test_better_means_less_where_less_is_better() -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower")
+    slow = make_arm("slow", {f"t{n}": [9.0 + n] for n in range(8)}, metric="seconds", declared=seconds)
+    fast = make_arm("fast", {f"t{n}": [5.0 + n / 2] for n in range(8)}, metric="seconds", declared=seconds)
+    assert gate([slow, fast], "fast > slow", "slow < fast", "fast >= slow + 2") == ()
+    assert gate([slow, fast], "slow > fast") != ()
+
+
+def test_errors_leave_a_margin_open_until_the_worst_of_them_holds_it() -> None:
+    before = {f"t{n}": [1.0, 1.0] for n in range(20)}
+    after = {f"t{n}": [1.0, 1.0] for n in range(19)} | {"t19": [None, None]}
+    arms = [make_arm("a", dict(before)), make_arm("b", dict(after))]
+    assert gate(arms, "b >= a - 0.3") == ()
+    (told,) = gate(arms, "b >= a - 0.1")
+    assert "however errored trials had ended" in told
+
+
+def test_surely_asks_for_the_end_of_the_interval() -> None:
+    assert unmet("treatment.pass >= 0.9", "treatment.mean >= 0.9") == ()
+    (told,) = unmet("treatment.pass >= 0.9 surely")
+    assert told == "treatment.pass >= 0.9 surely: the lower end of treatment's pass is 0.6615"
+    assert unmet("baseline.pass <= 0.7 surely", "treatment.pass >= 60% surely") == ()
+    with pytest.raises(InputError, match="only pass and mean can be asked for surely"):
+        parse_condition("coverage >= 0.9 surely")
+
+
+def test_margins_are_read_from_either_side() -> None:
+    left = parse_condition("gpt-4.1 >= gpt-4o - 5%")
+    right = parse_condition("gpt-4o <= gpt-4.1 + 0.05")
+    assert isinstance(left, OrderCondition)
+    assert isinstance(right, OrderCondition)
+    assert (
+        (left.better, left.worse, left.by)
+        == (right.better, right.worse, right.by)
+        == ("gpt-4.1", "gpt-4o", -0.05)
+    )
+    alike = parse_condition("a-1 ~ b within 0.05")
+    assert isinstance(alike, LikenessCondition)
+    assert (alike.left, alike.right, alike.margin) == ("a-1", "b", 0.05)
+    with pytest.raises(InputError, match=r"expected a margin like 0\.05 or 5%, found 'much'"):
+        parse_condition("a ~ b within much")
+    with pytest.raises(InputError, match="compares baseline with itself"):
+        unmet("baseline > baseline")

@@ -1,0 +1,44 @@
+"""`lab doctor`, with and without an experiment."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cli.calling import lab, write_experiment
+
+
+def test_without_an_experiment_the_machine_is_checked_and_that_is_said(tmp_path: Path) -> None:
+    answer = lab("doctor", cwd=tmp_path, env={"DOCKER_HOST": f"unix://{tmp_path}/no-engine"})
+    assert (answer.code, answer.err) == (0, "")
+    assert "there is no experiment.yaml here, so only this machine was checked" in answer.out
+    for name in ("storage", "disk", "bubblewrap", "docker"):
+        assert f" {name} " in answer.out
+    assert "no  docker" in answer.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_folder_of_python_tasks_it_is_said_how_to_check_one(tmp_path: Path) -> None:
+    (tmp_path / "ctf.py").write_text("")
+    assert "for a task in Python: lab doctor ctf.py" in lab("doctor", cwd=tmp_path).out
+
+
+def test_programs_are_told_the_same(tmp_path: Path) -> None:
+    told = lab("doctor", "--json", cwd=tmp_path, env={"DOCKER_HOST": f"unix://{tmp_path}/no-engine"}).json()
+    assert told["experiment"] is None
+    assert {"storage", "disk", "bubblewrap", "docker"} <= {check["name"] for check in told["checks"]}
+
+
+def test_an_experiment_that_is_named_and_not_there_is_bad_input(tmp_path: Path) -> None:
+    assert lab("doctor", "mine.yaml", cwd=tmp_path).code == 2
+
+
+@pytest.mark.parametrize("command", ["plan", "doctor"])
+def test_a_solution_is_said_not_to_be_used_yet(tmp_path: Path, command: str) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=1)
+    (folder / "tasks.jsonl").write_text(
+        '{"id": "t0", "input": "word", "target": "x", "solution": ["true"]}\n'
+    )
+    answer = lab(command, cwd=folder)
+    assert answer.code == 0, answer.err
+    (line,) = [line for line in answer.out.splitlines() if "not used yet" in line]
+    assert "solution" in line

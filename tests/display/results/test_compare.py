@@ -1,0 +1,74 @@
+from labrunner.analysis.comparing.comparison import compare_all
+from labrunner.analysis.comparing.power import estimate_pilots, layout_of, make_grid
+from labrunner.display.results.compare import show_comparisons
+from labrunner.display.results.power import show_power
+from tests.kit.analysis.arms import ERROR, make_arm
+from tests.kit.display.printing import to_text
+
+RIGHT: list[float | None] = [1.0]
+WRONG: list[float | None] = [0.0]
+LOST: list[float | None] = [ERROR]
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def told_of(width: int = 110) -> str:
+    before = dict.fromkeys((f"t{n}" for n in range(8)), WRONG) | {"t8": RIGHT, "t9": LOST, "t10": RIGHT}
+    after = dict.fromkeys((f"t{n}" for n in range(8)), RIGHT) | {"t8": WRONG, "t9": RIGHT, "t10": RIGHT}
+    again = {task: [task == "t0"] for task in after}
+    found = compare_all([(make_arm("base", dict(before)), make_arm("new", dict(after), retried=again))])
+    return to_text(show_comparisons(found, None), width)
+
+
+def test_everything_to_judge_a_comparison_by_is_told() -> None:
+    told = unwrapped(told_of())
+    assert "new against base: better" in told
+    assert "On these 10 tasks new is better (p = 0.021). On tasks like these: +0.700 (0.2" in told
+    assert "tasks like these +0.700 (0.2" in told
+    assert "conclusion about tasks like these: better" in told
+    assert "means base 0.200, new 0.900 (`solved`)" in told
+    assert "p = 0.021; trials permuted within tasks, all of them" in told
+    assert "tasks 10 tasks: 8 better, 1 alike, 1 worse" in told
+    assert "errors +0.636 to +0.727, however 1 errored trial had ended" in told
+    assert "retries +0.600 to +0.700 with 1 retried trial scored for either side" in told
+    assert "dropped 1 task: no graded trial of base (t9)" in told
+    assert "better with new task before after a trial before, one after" in told
+    assert "t8 1.000 0.000 t8.base.0-de738175bb t8.new.0-" in told
+
+
+def test_it_keeps_within_80_columns() -> None:
+    assert max(map(len, told_of(80).splitlines())) <= 80
+
+
+def test_several_comparisons_say_how_they_were_adjusted() -> None:
+    base = make_arm("base", {f"t{n}": [0.0] for n in range(8)})
+    others = [make_arm(name, {f"t{n}": [1.0] for n in range(8)}) for name in ("b", "c")]
+    told = unwrapped(to_text(show_comparisons(compare_all([(base, other) for other in others]), None), 110))
+    assert "at 97.5%), p = 0.016 after Holm over 2; sign-flip over tasks" in told
+
+
+def test_a_grid_of_detectable_differences_is_shown_with_the_plans_own() -> None:
+    arms = [
+        make_arm(name, {f"t{n}": [float((n + s) % 2), 1.0] for n in range(20)}) for s, name in enumerate("ab")
+    ]
+    layout = layout_of([None] * 30)
+    grids = [make_grid(pilot, layout, replications=4, detect=0.1) for pilot in estimate_pilots(arms)]
+    told = to_text(show_power(grids))
+    assert "K = 1  K = 3  K = 4  K = 5  K = 10" in told
+    assert "this plan, 30 tasks x 4: 0.1" in told
+    assert "for the pilot is itself only a sample" in unwrapped(told)
+    assert "to show a true difference of 0.1 4 times out of 5, with both variants:" in told
+
+
+def test_a_plan_that_can_show_nothing_says_so() -> None:
+    arms = [
+        make_arm(name, {f"t{n}": [float((n + s) % 2), 1.0] for n in range(20)}) for s, name in enumerate("ab")
+    ]
+    grids = [make_grid(pilot, layout_of([None] * 5), replications=4) for pilot in estimate_pilots(arms)]
+    assert "this plan, 5 tasks x 4: too few to speak of other tasks; it takes 6" in to_text(show_power(grids))
+
+
+def test_a_pilot_that_can_tell_nothing_says_so() -> None:
+    assert "the pilot can't tell" in to_text(show_power([]))

@@ -1,0 +1,15 @@
+"""Whether an engine is there."""
+
+import asyncio
+
+from labrunner.sandbox.docker.engine.blame import EngineGone
+from labrunner.sandbox.docker.engine.client import Engine
+
+
+async def answers(engine: Engine) -> bool:
+    try:
+        async with asyncio.timeout(5.0):
+            await engine.facts()
+    except (EngineGone, TimeoutError):
+        return False
+    return True

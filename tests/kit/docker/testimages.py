@@ -1,0 +1,160 @@
+"""Images for tests, made from this machine's own files in seconds: no registry is asked for anything."""
+
+import hashlib
+import io
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiodocker
+
+from labrunner.sandbox.docker.engine.client import Engine
+
+PYTHON = Path("/usr/bin/python3")
+BUSYBOX = Path("/bin/busybox")
+LEFT_OUT = (
+    "test",
+    "idlelib",
+    "lib2to3",
+    "ensurepip",
+    "tkinter",
+    "distutils",
+    "pydoc_data",
+    "turtledemo",
+    "dist-packages",
+)
+PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1234:1234:app:/home/app:/bin/sh\n"
+GROUP = "root:x:0:\napp:x:1234:\n"
+NOT_APPLETS = {"busybox", "sh", "ash", "python3"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A small system: who is `sh`, what else is there."""
+
+    name: str
+    shell: Path = BUSYBOX
+    python: bool = False
+    tools: tuple[Path, ...] = ()
+    without: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def tag(self) -> str:
+        mark = hashlib.sha256(repr(self).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
+        return f"lab-test:{self.name}-{mark}"
+
+
+ASH = Recipe(name="ash", python=True)
+DASH = Recipe(name="dash", shell=Path("/bin/dash"), tools=(Path("/usr/bin/setpriv"),), without=("su",))
+BASH = Recipe(name="bash", shell=Path("/bin/bash"))
+APP_USER = Recipe(name="app", changes=("USER app", "ENV FROM_IMAGE=yes PYTHONPATH=/evil"))
+ROOT_TWICE = Recipe(name="toor", users=("toor:x:0:0:root:/root:/bin/sh",))
+VOLUME = Recipe(name="volume", changes=("VOLUME /data",))
+TOOLS_IN_A_VOLUME = Recipe(name="tools", changes=("VOLUME /tools",), files=(("tools/judge", "honest\n"),))
+BATTLEFIELD = Recipe(
+    name="battlefield",
+    python=True,
+    changes=("VOLUME /tools",),
+    files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n")),
+)
+NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
+NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
+
+
+async def ensure(engine: Engine, recipe: Recipe) -> str:
+    """Make the image if this engine does not have it; its name."""
+    docker = engine._client()
+    try:
+        await docker.images.inspect(recipe.tag)
+    except aiodocker.DockerError:
+        repo, _, tag = recipe.tag.partition(":")
+        path = f"images/create?fromSrc=-&repo={repo}&tag={tag}"
+        path += "".join(f"&changes={quote(change)}" for change in recipe.changes)
+        headers = {"Content-Type": "application/x-tar"}
+        async with docker._query(path, "POST", data=io.BytesIO(pack(recipe)), headers=headers) as response:
+            await response.read()
+    return recipe.tag
+
+
+def pack(recipe: Recipe) -> bytes:
+    """The system as a tar archive."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in ("bin", "etc", "tmp", "home/app", "root", "proc", "sys", "dev", "usr/bin", "lib64"):
+            add_folder(archive, name, 0o1777 if name == "tmp" else 0o755)
+        add_text(archive, "etc/passwd", PASSWD + "".join(f"{user}\n" for user in recipe.users))
+        add_text(archive, "etc/group", GROUP)
+        for name, text in recipe.files:
+            add_text(archive, name, text)
+        if "busybox" not in recipe.without:
+            archive.add(BUSYBOX, "bin/busybox")
+            for applet in applets() - set(recipe.without) - NOT_APPLETS:
+                add_link(archive, f"bin/{applet}", "busybox")
+        if "sh" not in recipe.without:
+            add_program(archive, recipe.shell, "bin/sh")
+        for tool in recipe.tools:
+            add_program(archive, tool, f"usr/bin/{tool.name}")
+        if recipe.python:
+            add_python(archive)
+    return packed.getvalue()
+
+
+@cache
+def applets() -> frozenset[str]:
+    told = subprocess.run([str(BUSYBOX), "--list"], capture_output=True, text=True, check=True)
+    return frozenset(told.stdout.split())
+
+
+def add_python(archive: tarfile.TarFile) -> None:
+    program = PYTHON.resolve()
+    add_program(archive, program, "usr/bin/python3")
+    library = Path("/usr/lib") / program.name
+    archive.add(library, str(library)[1:], filter=leave_out)
+    for extension in (library / "lib-dynload").glob("*.so"):
+        add_libraries(archive, extension)
+
+
+def leave_out(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    parts = Path(member.name).parts[3:]
+    return None if "__pycache__" in parts or set(parts[:1]) & set(LEFT_OUT) else member
+
+
+def add_program(archive: tarfile.TarFile, program: Path, name: str) -> None:
+    archive.add(program.resolve(), name)
+    add_libraries(archive, program)
+
+
+def add_libraries(archive: tarfile.TarFile, program: Path) -> None:
+    told = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    for word in told.split():
+        if word.startswith("/") and word[1:] not in archive.getnames():
+            archive.add(Path(word).resolve(), word[1:])
+
+
+def add_folder(archive: tarfile.TarFile, name: str, mode: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode = tarfile.DIRTYPE, mode
+    archive.addfile(member)
+
+
+def add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(text)
+    archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    archive.addfile(member)
+
+
+def labels_of(facts: dict[str, Any]) -> dict[str, str]:
+    return dict(facts["Config"].get("Labels") or {})

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+from labrunner.experiment.schedule import Slot
+from labrunner.records.cause import Cause
+from labrunner.runner.reports.comparing import Contest, compare_runs
+from tests.kit.made_runs import Told, make_grid, write_run
+
+
+def retry_the_second_variant(slot: Slot) -> Told:
+    again = (Cause.PROVIDER,) * (slot.variant_idx == 1)
+    return Told(value=float(slot.task_idx % 2), errors=again)
+
+
+def compare(folder: Path, *names: str, baseline: str | None = None) -> Contest:
+    grid = make_grid(tasks=16, variants=("base", "new"))
+    runs = [write_run(folder, grid, retry_the_second_variant, run_id=name) for name in names]
+    return compare_runs(runs, baseline=baseline)
+
+
+def rates(contest: Contest) -> dict[str, tuple[str | None, bool]]:
+    """What each variant's retry rate was compared with, and whether it differs."""
+    assert contest.retry_shift is not None
+    return {
+        each.variant_id: (each.rate_baseline, each.rate_p is not None and each.rate_p < 0.05)
+        for each in contest.retry_shift.variants
+    }
+
+
+def test_retry_rates_of_a_runs_variants_are_compared_with_the_first(tmp_path: Path) -> None:
+    assert rates(compare(tmp_path, "r_1")) == {"base": (None, False), "new": ("base", True)}
+
+
+def test_retry_rates_are_compared_with_the_baseline_that_was_chosen(tmp_path: Path) -> None:
+    found = rates(compare(tmp_path, "r_1", baseline="new"))
+    assert found == {"base": ("new", True), "new": (None, False)}
+
+
+def test_retry_rates_of_runs_are_compared_variant_by_variant_like_their_scores(tmp_path: Path) -> None:
+    contest = compare(tmp_path, "r_1", "r_2")
+    assert rates(contest) == {
+        "r_1:base": (None, False),
+        "r_1:new": (None, False),
+        "r_2:base": ("r_1:base", False),
+        "r_2:new": ("r_1:new", False),
+    }
+    assert [(one.baseline, one.other) for one in contest.comparisons] == [
+        ("r_1:base", "r_2:base"),
+        ("r_1:new", "r_2:new"),
+    ]

@@ -1,0 +1,48 @@
+"""Going on with a run, as the engine does it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labrunner.errors import InputError
+from labrunner.records.encoding import canonical
+from labrunner.records.seals import seal
+from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.sitting.sitting import Live
+from labrunner.runner.sitting.stopping import Interrupted
+from labrunner.runner.start import RunOptions
+from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
+from labrunner.sandbox.fake import FakeMaker
+from labrunner.store.rows.single_records import read_run
+from tests.kit.runner.running import Stage, answer, make_sums
+
+
+async def test_what_was_put_in_a_runs_place_meanwhile_is_not_continued(tmp_path: Path) -> None:
+    def stop(live: Live) -> None:
+        live.stop.ask(Interrupted(signal_name="SIGINT"))
+
+    end = await Stage(tmp_path, on_start=stop).run(make_sums())
+    assert end.status.status == "cancelled"
+
+    def put_a_report_there(checks: object) -> None:
+        del checks
+        report = msgspec.structs.replace(read_run(end.paths), recovered_from="elsewhere")
+        end.paths.run.write_bytes(canonical.encode_line(seal(report)))
+
+    async def play(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        return answer(phase, folders)
+
+    async def look_away(live: Live) -> None:
+        del live
+
+    options = RunOptions(
+        runs_dir=tmp_path,
+        secrets={},
+        make=lambda kind: FakeMaker(script=play),
+        reread=lambda record, overrides: make_sums(),
+        on_checks=put_a_report_there,
+    )
+    with pytest.raises(InputError, match="was replaced while it was being opened"):
+        await continue_run(end.paths, options, PolicyChanges(), look_away)
+    assert end.paths.commits.read_bytes().count(b"\n") == end.status.counts.committed

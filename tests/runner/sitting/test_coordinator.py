@@ -1,0 +1,157 @@
+"""The coordinator's places: what counts as running, and what may happen meanwhile."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labrunner.executor.door import Leavings
+from labrunner.experiment import codec
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.schedule import Schedule
+from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Graded
+from labrunner.runner.sitting.coordinator import Coordinator
+from labrunner.runner.sitting.job import Job
+from labrunner.runner.sitting.stopping import Interrupted, StopRequest
+from labrunner.runner.sitting.tallies import Tallies
+from labrunner.runner.start import RunOptions, make_record
+from labrunner.sandbox.door import Check, Survivor
+from labrunner.store.writing.create import create_run
+from labrunner.store.writing.writer import open_writer
+from labrunner.trial.assignment import Assignment, Notes
+from tests.kit.runner.running import make_sums
+
+
+@dataclass
+class Collectors:
+    """An executor whose attempts run at once, and whose files are collected only when somebody says so."""
+
+    concurrency: int
+    may_collect: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: list[int] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+    wake: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def preflight(self) -> tuple[Check, ...]:
+        return ()
+
+    def outlives_runner(self, assignment: Assignment) -> bool:
+        return False
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        notes.sandbox_gone(assignment.token)
+        async with self.wake:
+            self.begun.append(assignment.slot.schedule_idx)
+            self.wake.notify_all()
+        await self.may_collect.wait()
+        return complete(assignment)
+
+    async def until_begun(self, count: int) -> None:
+        async with self.wake:
+            await self.wake.wait_for(lambda: len(self.begun) >= count)
+
+    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+        return
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        return ()
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        return 0
+
+    async def close(self) -> None:
+        return
+
+
+def complete(assignment: Assignment) -> Completion:
+    return Completion(
+        token=assignment.token,
+        schedule_idx=assignment.slot.schedule_idx,
+        trial_id=assignment.trial_id,
+        attempt=assignment.attempt,
+        end=Graded(
+            verdict="pass",
+            primary_metric_name="pass",
+            primary_metric_value=1.0,
+            evaluator=Evaluator(name="grader"),
+        ),
+        timing=AttemptTiming(
+            attempt=assignment.attempt,
+            started_at="2026-01-01T00:00:00.000Z",
+            ended_at="2026-01-01T00:00:01.000Z",
+            host="here",
+            sandbox="fake",
+        ),
+    )
+
+
+@dataclass
+class Sitting:
+    """A new run, and how much of it became durable."""
+
+    folder: Path
+    experiment: Experiment
+    executor: Collectors
+    stop: StopRequest = field(default_factory=StopRequest)
+    committed: int = 0
+
+    async def carry_out(self) -> None:
+        options = RunOptions(runs_dir=self.folder, secrets={}, run_id="the-run")
+        schedule = Schedule.of(self.experiment)
+        paths = create_run(
+            self.folder,
+            make_record(self.experiment, options),
+            codec.task_lines(self.experiment),
+            schedule.lines(self.experiment),
+        )
+        async with open_writer(paths) as writer:
+            job = Job(
+                experiment=self.experiment,
+                schedule=schedule,
+                run_id="the-run",
+                concurrency=self.executor.concurrency,
+                grace_s=0.0,
+                stop=self.stop,
+                on_finished=lambda _: None,
+                free_gb=lambda: 1000.0,
+                is_done=writer.is_finished,
+            )
+            await Coordinator(job, self.executor, writer, Tallies(planned=len(schedule))).run()
+            await writer.settle()
+            self.committed = writer.counts().committed
+
+
+async def test_the_next_attempt_starts_while_files_are_collected_but_not_without_bound(
+    tmp_path: Path,
+) -> None:
+    executor = Collectors(concurrency=1)
+    sitting = Sitting(tmp_path, make_sums(tasks=5, variants=1, replications=1), executor)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sitting.carry_out())
+        await executor.until_begun(2)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        waiting = list(executor.begun)
+        executor.may_collect.set()
+    assert waiting == [0, 1]
+    assert executor.most_running == 1
+    assert sitting.committed == 5
+
+
+async def test_what_is_being_collected_when_a_run_is_stopped_becomes_durable(tmp_path: Path) -> None:
+    executor = Collectors(concurrency=2)
+    sitting = Sitting(tmp_path, make_sums(tasks=9, variants=1, replications=1), executor)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sitting.carry_out())
+        await executor.until_begun(2)
+        sitting.stop.ask(Interrupted(signal_name="SIGINT"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        executor.may_collect.set()
+    assert sitting.committed == len(executor.begun) < 9

@@ -1,0 +1,139 @@
+"""Pulling and pruning, against an engine that is a list of answers: no registry is asked for anything."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from labrunner.errors import SandboxFailed
+from labrunner.sandbox.docker.engine.blame import EngineRefused
+from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.images import Images
+from labrunner.sandbox.docker.engine.replies import ImageFacts, PullNews
+from tests.kit.builders import make_sandbox
+
+
+@dataclass
+class Shelf(Engine):
+    """An engine with a registry behind it that answers as it is told."""
+
+    refusals: list[EngineRefused] = field(default_factory=list)
+    here: set[str] = field(default_factory=set)
+    pulling: int = 0
+    most: int = 0
+    pulls: list[str] = field(default_factory=list)
+
+    async def image(self, name: str) -> ImageFacts:
+        if name not in self.here:
+            raise EngineRefused(404, "looking", "no such image")
+        return ImageFacts(id=f"sha256:{name}", repo_digest=None, user="", env={})
+
+    async def pull(self, name: str) -> AsyncIterator[PullNews]:
+        self.pulls.append(name)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.pulling += 1
+        self.most = max(self.most, self.pulling)
+        yield PullNews(status="Pulling from somewhere", layer="1", current=0, total=0)
+        await asyncio.sleep(0.01)
+        self.pulling -= 1
+        self.here.add(name)
+
+    async def remove_image(self, name: str) -> None:
+        self.here.discard(name)
+
+
+@dataclass
+class Pauses:
+    taken: list[float] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+
+def busy() -> EngineRefused:
+    return EngineRefused(500, "pulling", "toomanyrequests: slow down")
+
+
+async def test_at_most_three_are_pulled_at_once() -> None:
+    shelf = Shelf()
+    images = Images(shelf)
+    async with asyncio.TaskGroup() as group:
+        for number in range(9):
+            group.create_task(images.resolve(make_sandbox(image=f"i{number}")))
+    assert shelf.most == 3
+    assert len(shelf.here) == 9
+
+
+async def test_one_image_is_pulled_once_however_many_ask_for_it() -> None:
+    shelf = Shelf()
+    images = Images(shelf)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(5):
+            group.create_task(images.resolve(make_sandbox(image="same")))
+    assert shelf.pulls == ["same"]
+
+
+@pytest.mark.parametrize("refusal", [busy(), EngineRefused(429, "pulling", "later")], ids=["code", "status"])
+async def test_a_registry_that_asks_for_patience_gets_it(refusal: EngineRefused) -> None:
+    shelf, pauses = Shelf(refusals=[refusal, busy()]), Pauses()
+    await Images(shelf, pauses).resolve(make_sandbox(image="wanted"))
+    assert pauses.taken == [4.0, 8.0]
+
+
+async def test_patience_ends() -> None:
+    shelf, pauses = Shelf(refusals=[busy() for _ in range(20)]), Pauses()
+    with pytest.raises(SandboxFailed, match="toomanyrequests"):
+        await Images(shelf, pauses).resolve(make_sandbox(image="wanted"))
+    assert len(shelf.pulls) == 6
+
+
+async def test_another_refusal_is_final() -> None:
+    shelf, pauses = Shelf(refusals=[EngineRefused(404, "pulling", "no such repository")]), Pauses()
+    with pytest.raises(SandboxFailed, match="by hand"):
+        await Images(shelf, pauses).resolve(make_sandbox(image="wanted"))
+    assert pauses.taken == []
+
+
+async def test_what_a_name_means_is_decided_once() -> None:
+    shelf = Shelf(here={"x"})
+    images = Images(shelf)
+    first = await images.resolve(make_sandbox(image="x"))
+    shelf.here.clear()
+    assert await images.resolve(make_sandbox(image="x")) == first
+
+
+async def test_only_what_was_pulled_here_is_pruned_and_only_when_asked() -> None:
+    shelf = Shelf(here={"mine"})
+    images = Images(shelf)
+    plans = [
+        make_sandbox(image=name, prune_images=prune)
+        for name, prune in (("mine", True), ("kept", False), ("gone", True))
+    ]
+    for plan in plans:
+        await images.take(plan)
+    await images.prune()
+    assert shelf.here == {"mine", "kept"}
+
+
+async def test_preflight_alone_prunes_nothing() -> None:
+    shelf = Shelf()
+    images = Images(shelf)
+    await images.resolve(make_sandbox(image="x", prune_images=True))
+    await images.prune()
+    assert shelf.here == {"x"}
+
+
+async def test_a_lazy_image_goes_with_its_last_container() -> None:
+    shelf = Shelf()
+    images = Images(shelf)
+    plan = make_sandbox(image="x", pull="lazy", prune_images=True)
+    await images.take(plan)
+    await images.take(plan)
+    await images.give_back(plan)
+    assert shelf.here == {"x"}
+    await images.give_back(plan)
+    assert shelf.here == set()
+    await images.take(plan)
+    assert shelf.pulls == ["x", "x"]

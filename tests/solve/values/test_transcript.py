@@ -1,0 +1,100 @@
+"""What a transcript costs and holds, however long a conversation is and however often it says the same."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from labrunner.files.strangers.masking import make_masker
+from labrunner.solve.authoring.solver import Generate
+from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, to_plain
+from labrunner.solve.values.state import TaskState
+from labrunner.solve.values.transcript import Transcript, follow_conversations, known_messages, read_events
+from tests.kit.solve.authoring import answering, make_task, run, samples
+from tests.solve.test_notebook import script
+
+
+def repeating(turns: int) -> Any:
+    """A solver that says the same again and again."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        for _ in range(turns):
+            state = await generate(state)
+            state.messages.append(ChatMessageUser("and now?"))
+        return state
+
+    return solve
+
+
+def transcript_of(folder: str) -> Path:
+    (path,) = Path(folder).glob("trials/*/1/transcript.jsonl")
+    return path
+
+
+def test_a_conversation_that_repeats_itself_costs_its_length(tmp_path: Path) -> None:
+    sizes = []
+    for turns in (50, 200):
+        task = make_task(samples("a"), solver=repeating(turns))
+        log = run(task, tmp_path / str(turns), answering(lambda _: "yes"))
+        sizes.append(transcript_of(log.location).stat().st_size)
+        assert len(log.samples[0].messages) == 1 + 2 * turns
+        assert [message.content for message in log.samples[0].messages[-3:]] == [
+            "and now?",
+            "yes",
+            "and now?",
+        ]
+    assert sizes[1] < 5 * sizes[0]
+
+
+def test_what_every_call_was_asked_can_be_told_again() -> None:
+    """Conversations that grow, are edited, cut and taken up again, also two at once."""
+    dice = random.Random(7)
+    told: list[bytes] = []
+    transcript = Transcript(lambda _, line: told.append(line), make_masker({}))
+    talks: list[list[ChatMessage]] = [[], []]
+    asked: list[list[dict[str, Any]]] = []
+    for _ in range(300):
+        talk = dice.choice(talks)
+        del talk[len(talk) - min(len(talk), dice.choice([0, 0, 0, 1, 5])) :]
+        talk.append(ChatMessageUser(dice.choice("abc")))
+        asked.append([to_plain(message) for message in talk])
+        answer = ChatMessageAssistant(dice.choice("xyz"))
+        numbers, (said,) = transcript.number(talk), transcript.number([answer])
+        transcript.add("model", **transcript.go_on("input", numbers, said), output=said)
+        talk.append(answer)
+    events = read_events(transcript.close())
+    known = known_messages(events)
+    found = [[known[number] for number in spoken] for _, spoken in follow_conversations(events)]
+    assert found == asked
+
+
+def test_transcripts_without_what_was_said_before_are_read_too() -> None:
+    events: list[dict[str, Any]] = [
+        {"event": "model", "input": [[0, 2]], "output": 3},
+        {"event": "model", "input": [[0, 4]], "output": 5},
+        {"event": "scoring", "messages": [[0, 5]], "output": 5},
+    ]
+    assert [[*spoken] for _, spoken in follow_conversations(events)] == [
+        [0, 1, 2],
+        [0, 1, 2, 3, 4],
+        [0, 1, 2, 3, 4, 5],
+    ]
+
+
+def test_thousands_of_turns_take_little_memory(tmp_path: Path) -> None:
+    ended = script(
+        tmp_path,
+        "import json, re\n"
+        "from tests.solve.values.test_transcript import *\n"
+        "log = run(make_task(samples('a'), solver=repeating(1500)), Path('x'), answering(lambda _: 'yes'))\n"
+        # Not ru_maxrss: that knows what the process was forked from.
+        "usage = int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
+        "size = transcript_of(log.location).stat().st_size\n"
+        "print(json.dumps([log.status, usage, size]))\n",
+        PYTHONPATH=str(Path(__file__).parents[3]),
+    )
+    assert ended.returncode == 0, ended.stderr
+    status, kilobytes, size = json.loads(ended.stdout)
+    assert status == "success"
+    assert size < 2_000_000
+    assert kilobytes < 400_000

@@ -1,0 +1,45 @@
+import pytest
+
+from labrunner.store.buffering.attempts import AttemptBook, AttemptNote
+
+
+def note(token: str, idx: int = 0) -> AttemptNote:
+    return AttemptNote(token=token, schedule_idx=idx, trial_id="t", attempt=1)
+
+
+def test_a_note_taken_back_before_it_was_stored_costs_nothing() -> None:
+    book = AttemptBook()
+    book.dispatch(note("a"))
+    book.forget(0)
+    assert not book.has_changes
+    assert book.take_changes() == ([], [])
+
+
+def test_a_stored_note_is_removed_when_its_slot_is_final() -> None:
+    book = AttemptBook()
+    book.dispatch(note("a"))
+    assert book.take_changes() == ([note("a")], [])
+    book.forget(0)
+    assert book.take_changes() == ([], ["a"])
+    assert not book.has_changes
+
+
+def test_every_attempt_of_a_final_slot_is_dropped_and_no_other() -> None:
+    book = AttemptBook([note("a", 0), note("b", 0), note("c", 1)])
+    book.forget(0)
+    stored, gone = book.take_changes()
+    assert (stored, sorted(gone)) == ([], ["a", "b"])
+    assert book.notes() == (note("c", 1),)
+
+
+def test_barrier_and_grader_are_kept_with_the_note() -> None:
+    book = AttemptBook([note("a")])
+    book.hold_barrier("a", b"{}")
+    book.start_grader("a")
+    (stored,), _ = book.take_changes()
+    assert (stored.state, stored.barrier, stored.grader_started) == ("grading", b"{}", True)
+
+
+def test_an_unknown_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="no attempt with token x"):
+        AttemptBook().start_grader("x")
