@@ -26,7 +26,7 @@ from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.interop.exporters.cases import Case, iter_cases
 from labrunner.interop.exporters.markdown import number, write_p
-from labrunner.interop.exporters.svg import Dot, draw_marks
+from labrunner.interop.exporters.svg import SvgMark, draw_marks
 from labrunner.runner.reports.lookup import RunInFull
 
 _COLUMNS: Final = (
@@ -157,9 +157,9 @@ def _row(figures: Figures) -> tuple[str, ...]:
     )
 
 
-def _mark(figures: Figures) -> Dot:
+def _mark(figures: Figures) -> SvgMark:
     interval = figures.interval
-    return Dot(
+    return SvgMark(
         label=figures.variant_id,
         value=figures.observed or 0.0,
         low=interval.low if interval else None,
@@ -189,7 +189,7 @@ def _differences(comparisons: Sequence[Comparison]) -> Iterator[str]:
     yield "<h2>Differences</h2>\n" + _table(columns, rows)
     yield from (f"<p>{escape(describe(each))}</p>" for each in known)
     marks = [
-        Dot(
+        SvgMark(
             label=f"{each.other} - {each.baseline}",
             value=each.difference or 0.0,
             low=each.answer.interval.low if each.answer else None,

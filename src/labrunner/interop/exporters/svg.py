@@ -13,7 +13,7 @@ Place = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
+class SvgMark:
     """A value with its interval, if it has one."""
 
     label: str
@@ -22,7 +22,9 @@ class Dot:
     high: float | None = None
 
 
-def draw_marks(marks: Sequence[Dot], *, within: tuple[float, float] | None = None, zero: bool = False) -> str:
+def draw_marks(
+    marks: Sequence[SvgMark], *, within: tuple[float, float] | None = None, zero: bool = False
+) -> str:
     """Draw marks over a common scale; `zero` puts a line at 0 in its middle."""
     low, high = _scale(marks, within, zero=zero)
 
@@ -44,7 +46,7 @@ def draw_marks(marks: Sequence[Dot], *, within: tuple[float, float] | None = Non
     return "".join([*parts, "</svg>\n"])
 
 
-def _draw_mark(mark: Dot, y: float, at: float, ends: tuple[float, float] | None) -> list[str]:
+def _draw_mark(mark: SvgMark, y: float, at: float, ends: tuple[float, float] | None) -> list[str]:
     label = mark.label if len(mark.label) <= 24 else f"{mark.label[:21]}..."
     parts = [f'<text x="{LABEL - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>']
     if ends is not None:
@@ -53,16 +55,18 @@ def _draw_mark(mark: Dot, y: float, at: float, ends: tuple[float, float] | None)
     return parts
 
 
-def _ends(mark: Dot, place: Place) -> tuple[float, float] | None:
+def _ends(mark: SvgMark, place: Place) -> tuple[float, float] | None:
     return None if mark.low is None or mark.high is None else (place(mark.low), place(mark.high))
 
 
-def _tell(mark: Dot) -> str:
+def _tell(mark: SvgMark) -> str:
     interval = "" if mark.low is None or mark.high is None else f" ({mark.low:.3f} to {mark.high:.3f})"
     return escape(f"{mark.label}: {mark.value:.3f}{interval}")
 
 
-def _scale(marks: Sequence[Dot], within: tuple[float, float] | None, *, zero: bool) -> tuple[float, float]:
+def _scale(
+    marks: Sequence[SvgMark], within: tuple[float, float] | None, *, zero: bool
+) -> tuple[float, float]:
     ends = [end for mark in marks for end in (mark.low, mark.value, mark.high) if end is not None]
     low, high = min(ends), max(ends)
     if within is not None and within[0] <= low and high <= within[1]:
