@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.records.completion import (
     AttemptTiming,
     Completion,
@@ -74,7 +74,7 @@ class IdleExecutor:
         await notes.grader_starting(assignment.token)
         return complete(assignment)
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Nothing was left."""
         del assignment, drop
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from labrunner.analysis.tables import arrow_table, pandas_table
 from labrunner.errors import DamagedRun, InputError
 from labrunner.experiment.schedule import Slot
 from labrunner.interop.registry import export_rows
@@ -24,6 +23,7 @@ from labrunner.records.cause import Cause
 from labrunner.records.completion import FileRef
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
+from labrunner.tables import arrow_table, pandas_table
 from tests.kit.builders import make_task
 from tests.kit.made_runs import Told, make_grid, mark, write_run
 

@@ -14,7 +14,7 @@ from labrunner.trial.assignment import Assignment, Notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leavings:
+class Discard:
     """What may be thrown away of an attempt whose result is durable."""
 
     workspace: bool
@@ -40,7 +40,7 @@ class Executor(Protocol):
         """Carry out one attempt, or go on with one that a crashed runner left; say how it ended."""
         ...
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what the policy does not keep. Called for each attempt, once its end is durable."""
         ...
 

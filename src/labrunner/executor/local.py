@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from labrunner.errors import AttemptFailed
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.executor.release import release_attempt
 from labrunner.executor.words import check_words
 from labrunner.experiment.resolved import SandboxKind, SandboxPlan, TaskSpec, Variant
@@ -63,7 +63,7 @@ class LocalExecutor:
         """Carry out one attempt, or go on with one."""
         return await carry_out(self._context, assignment, self._maker(assignment), notes, survivor)
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Remove what the policy does not keep of an attempt."""
         await release_attempt(self._maker(assignment), set_scene(self._context, assignment), drop)
 

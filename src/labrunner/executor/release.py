@@ -2,13 +2,13 @@
 
 import asyncio
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.files.strangers.removal import remove_if_possible, throw_away_if_possible
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import AttemptScene
 
 
-async def release_attempt(maker: SandboxMaker, scene: AttemptScene, drop: Leavings) -> None:
+async def release_attempt(maker: SandboxMaker, scene: AttemptScene, drop: Discard) -> None:
     """Remove an attempt's sandbox and folders as `drop` says."""
     await maker.release(scene.assignment.token, keep=not drop.sandbox)
     folders = scene.folders

@@ -1,9 +1,8 @@
 """Answers as tables of other libraries, each of which is optional."""
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import InputError
 from labrunner.query.database import ask
@@ -13,17 +12,18 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow  # type: ignore[import-untyped] # it has no types
 
-EXTRA = "labrunner[tables]"
+EXTRA: Final = "labrunner[tables]"
+RUNS: Final = Path(".lab/runs")
 
 
-def query_arrow(runs: Sequence[str | Path], sql: str, *, log_dir: Path) -> "pyarrow.Table":
+def arrow_table(sql: str, *runs: str | Path, log_dir: Path = RUNS) -> "pyarrow.Table":
     """Carry out SQL over runs; the answer as an Arrow table."""
     _require("pyarrow")
     with ask([find_run(log_dir, str(run)) for run in runs], sql) as answer:
         return answer.relation.to_arrow_table()
 
 
-def query_pandas(runs: Sequence[str | Path], sql: str, *, log_dir: Path) -> "pandas.DataFrame":
+def pandas_table(sql: str, *runs: str | Path, log_dir: Path = RUNS) -> "pandas.DataFrame":
     """Carry out SQL over runs; the answer as a pandas data frame."""
     _require("pandas")
     with ask([find_run(log_dir, str(run)) for run in runs], sql) as answer:

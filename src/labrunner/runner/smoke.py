@@ -3,7 +3,7 @@
 import platform
 from dataclasses import replace
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
 from labrunner.files.scraps import SMOKE, scrap_folder
@@ -57,7 +57,7 @@ async def smoke(experiment: Experiment, options: RunOptions) -> Check:
         executor = options.executor(context, options.make)
         try:
             completion = await executor.carry_out(assignment, Deaf())
-            await executor.release(assignment, Leavings(workspace=True, logs=True))
+            await executor.release(assignment, Discard(workspace=True, logs=True))
         finally:
             await executor.close()
     return judge(completion, task.id)

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from labrunner.sandbox.docker.engine.blame import EngineGone
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineGone
 
 
 async def answers(engine: Engine) -> bool:

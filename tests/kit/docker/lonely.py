@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment.resolved import Experiment, Setup
 from labrunner.experiment.schedule import Slot
@@ -113,7 +113,7 @@ class Lonely:
         try:
             return await executor.carry_out(self.assignment, HeardNotes(), survivor)
         finally:
-            await executor.release(self.assignment, Leavings(workspace=False, logs=False))
+            await executor.release(self.assignment, Discard(workspace=False, logs=False))
             await executor.close()
 
 

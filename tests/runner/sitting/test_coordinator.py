@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
@@ -56,7 +56,7 @@ class Collectors:
         async with self.wake:
             await self.wake.wait_for(lambda: len(self.begun) >= count)
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         return
 
     async def survivors(self) -> tuple[Survivor, ...]:

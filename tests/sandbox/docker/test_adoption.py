@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.encoding.ids import make_token
@@ -89,7 +89,7 @@ async def undisturbed(lonely: Lonely, beside: Path) -> dict[str, Any]:
         task = group.create_task(executor.carry_out(calm.assignment, HeardNotes()))
         await calm.until("setup")
         calm.go(*ALL)
-    await executor.release(calm.assignment, Leavings(workspace=False, logs=False))
+    await executor.release(calm.assignment, Discard(workspace=False, logs=False))
     await executor.close()
     return facts(task.result())
 

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine.arrival import PullProgress
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.replies import PullNews
 from labrunner.sandbox.docker.maker import DockerMaker

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from labrunner.errors import AttemptFailed, SetupFailed
-from labrunner.executor.door import Executor, Leavings
+from labrunner.executor.door import Discard, Executor
 from labrunner.files.strangers.copying import copy_tree
 from labrunner.files.strangers.sealing import digest_tree
 from labrunner.records.barrier import BarrierNote
@@ -133,7 +133,7 @@ class KeptWorkExecutor:
         timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
         return msgspec.structs.replace(done, timing=timing)
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         """As the policy says."""
         await self._inner.release(assignment, drop)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.experiment import codec
 from labrunner.experiment.resolved import Keep, KeepPolicy
 from labrunner.files.strangers.removal import gone_name
@@ -22,13 +22,13 @@ from labrunner.store.reading.survey import survey
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.assignment import Assignment
 
-SANDBOX_ONLY: Final = Leavings(workspace=False, logs=False)
+SANDBOX_ONLY: Final = Discard(workspace=False, logs=False)
 """What goes of an attempt that was not the last: its files stay as evidence."""
 
 
-def choose_leavings(keep: KeepPolicy, *, is_good: bool, keep_sandbox: bool) -> Leavings:
+def choose_leavings(keep: KeepPolicy, *, is_good: bool, keep_sandbox: bool) -> Discard:
     """What goes of a trial's last attempt."""
-    return Leavings(
+    return Discard(
         workspace=_drops(keep.workspace, is_good),
         logs=_drops(keep.logs, is_good),
         sandbox=is_good or not keep_sandbox,
@@ -44,7 +44,7 @@ class Unreleased:
     """An attempt of which more is left than policy keeps."""
 
     assignment: Assignment
-    drop: Leavings
+    drop: Discard
 
 
 def find_unreleased(plan: Plan, paths: RunPaths) -> list[Unreleased]:
@@ -65,7 +65,7 @@ def _look_at(
 ) -> Iterator[Unreleased]:
     is_good = row.verdict == "pass"
     each = [choose_leavings(keep, is_good=is_good, keep_sandbox=plan.keep_sandbox) for keep in policies]
-    last = Leavings(
+    last = Discard(
         workspace=all(drop.workspace for drop in each),
         logs=all(drop.logs for drop in each),
         sandbox=all(drop.sandbox for drop in each),
@@ -85,7 +85,7 @@ def _look_at(
             )
 
 
-def _is_left(folders: AttemptFolders, drop: Leavings) -> bool:
+def _is_left(folders: AttemptFolders, drop: Discard) -> bool:
     return (
         (drop.workspace and (folders.workspace.exists() or gone_name(folders.workspace).exists()))
         or (drop.logs and folders.logs.exists())

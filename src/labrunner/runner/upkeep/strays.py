@@ -83,7 +83,7 @@ async def find_orphans(*, ended_before: float) -> list[Orphan]:
 
 async def _lost_run(engine: "Engine", listed: "Listed") -> str | None:
     """The run of an ended container, in words, if it was this machine's and its folder is gone; else None."""
-    from labrunner.sandbox.docker.engine.blame import EngineRefused
+    from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
     from labrunner.sandbox.docker.engine.labels import PLACE, PREFIX
 
     if listed.labels[PLACE].split(":")[0] != machine_id():

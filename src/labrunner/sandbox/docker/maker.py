@@ -47,7 +47,7 @@ from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord
 from labrunner.sandbox.docker.watching.users import Users, login
 from labrunner.sandbox.docker.wrapper.configuration import Guest, check_enforced, configure, enforced
-from labrunner.sandbox.docker.wrapper.script import House, find_excess
+from labrunner.sandbox.docker.wrapper.script import PhaseBasics, find_excess
 from labrunner.sandbox.docker.wrapper.syscalls import check_filter
 from labrunner.sandbox.door import (
     NO_DEMANDS,
@@ -159,8 +159,8 @@ class DockerMaker:
         find = self._images.resolve if spec.mark is None else self._images.take
         facts, image = await self._engine_facts(), await find(spec.plan)
         await asyncio.to_thread(furnish, spec)
-        house = make_house(spec, image, facts, is_shared=await self._is_shared(spec.demands, image))
-        stage = self._stage(spec, image, facts, house, self._expiry_s + secrets.randbelow(self._spread_s))
+        basics = make_basics(spec, image, facts, is_shared=await self._is_shared(spec.demands, image))
+        stage = self._stage(spec, image, facts, basics, self._expiry_s + secrets.randbelow(self._spread_s))
         async with self._held(spec, stage):
             await stage.furnish(role)
             yield self._sandbox(stage, image, facts, GraderSide(stage=stage))
@@ -179,8 +179,8 @@ class DockerMaker:
         left = await self._find(spec, survivor)
         facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
         self._images.hold(spec.plan)
-        house = make_house(spec, image, facts, is_shared=left.tag.is_shared)
-        stage = self._stage(spec, image, facts, house, left.tag.expiry_s)
+        basics = make_basics(spec, image, facts, is_shared=left.tag.is_shared)
+        stage = self._stage(spec, image, facts, basics, left.tag.expiry_s)
         take_over(stage, left)
         tries = judge(left).grader_tries
         async with self._held(spec, stage):
@@ -267,7 +267,7 @@ class DockerMaker:
         return demands.any_user or await self._users.is_root(image, demands.agent_user)
 
     def _stage(
-        self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, house: House, expiry_s: int
+        self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, basics: PhaseBasics, expiry_s: int
     ) -> Stage:
         networked = any(network.mode == "full" for network in spec.demands.networks)
 
@@ -279,7 +279,7 @@ class DockerMaker:
                 role=role,
                 expires_at=int(time.time()) + expiry_s,
                 expiry_s=expiry_s,
-                is_shared=house.is_shared,
+                is_shared=basics.is_shared,
             )
             guest = Guest(
                 image=image, engine=facts, expiry_s=expiry_s, labels=tag.labels(), is_networked=networked
@@ -290,7 +290,7 @@ class DockerMaker:
         return Stage(
             spec=spec,
             engine=self.engine,
-            house=house,
+            basics=basics,
             pristine=self._pristine,
             image=image,
             make=make,
@@ -342,12 +342,12 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.note_places(left.state)
 
 
-def make_house(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts, *, is_shared: bool) -> House:
+def make_basics(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts, *, is_shared: bool) -> PhaseBasics:
     """What all phases of an attempt have in common."""
     asked = (spec.demands.agent_user or image.user, spec.demands.grader_user or image.user)
     users = tuple(user for user in dict.fromkeys(asked) if login(user) not in {"0", "root"})
     ours = "0:0" if engine.is_rootless else f"{os.geteuid()}:{os.getegid()}"
-    return House(
+    return PhaseBasics(
         image_env=image.env,
         workdir=spec.plan.workdir or f"{AGENTLAB}/workspace",
         owner=ours if users or ours != "0:0" else None,

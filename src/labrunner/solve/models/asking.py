@@ -6,8 +6,8 @@ from typing import Any
 
 from labrunner.experiment.addresses import reveal_address
 from labrunner.solve.models.backend import Backend, ModelRequest
+from labrunner.solve.models.model_pool import Asker
 from labrunner.solve.models.modelname import parse_model_name
-from labrunner.solve.models.places import Asker
 from labrunner.solve.models.surroundings import Running, maybe_running, running
 from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig, make_config
 from labrunner.solve.values.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages, mend
@@ -95,7 +95,7 @@ async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOu
     transcript = attempt.transcript
     asked = transcript.number(request.messages)
     asker = Asker(meter=attempt.meter, transcript=transcript)
-    output = await attempt.call_home(lambda: attempt.gate.ask(model, request, asker))
+    output = await attempt.call_home(lambda: attempt.pool.ask(model, request, asker))
     output.message.model = output.message.model or output.model
     mend(output.message)
     (said,) = transcript.number([output.message])

@@ -1,6 +1,6 @@
 """Providers' models through pydantic-ai: names to clients, our messages to theirs and back.
 
-Heavy to import, so it is imported when the first real model is asked. Retries are the gate's: the clients'
+Heavy to import, so it is imported when the first real model is asked. Retries are the pool's: the clients'
 own are switched off.
 """
 

@@ -18,7 +18,7 @@ from labrunner.solve.values.transcript import Transcript
 if TYPE_CHECKING:
     from labrunner.solve.models.asking import Model
     from labrunner.solve.models.environment import SandboxEnvironment
-    from labrunner.solve.models.places import ModelGate
+    from labrunner.solve.models.model_pool import ModelPool
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Running:
     home: Mailbox
     transcript: Transcript
     meter: Meter
-    gate: "ModelGate"
+    pool: "ModelPool"
     model: "Model | None"
     state: TaskState
     """As it stands: what is scored when a limit ends the solver."""

@@ -23,7 +23,7 @@ from labrunner.solve.authoring.scorer import Judge
 from labrunner.solve.authoring.solver import Step, as_steps
 from labrunner.solve.library.solvers import generate
 from labrunner.solve.models.asking import Model, get_model
-from labrunner.solve.models.places import DEFAULT_CONNECTIONS
+from labrunner.solve.models.model_pool import DEFAULT_CONNECTIONS
 from labrunner.solve.resolving.closure import CodePart, digest_modules, find_part, read_part
 from labrunner.solve.resolving.compose import Surroundings
 from labrunner.solve.resolving.sample_rows import make_rows, record_metadata, setup_section

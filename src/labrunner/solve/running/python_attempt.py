@@ -22,7 +22,7 @@ from labrunner.solve.library.solvers import as_conversation
 from labrunner.solve.models.environment import SandboxEnvironment
 from labrunner.solve.models.generation import generate_state
 from labrunner.solve.models.mailbox import Mailbox
-from labrunner.solve.models.places import ModelGate
+from labrunner.solve.models.model_pool import ModelPool
 from labrunner.solve.models.surroundings import Running, as_current
 from labrunner.solve.resolving.sample_rows import read_sample
 from labrunner.solve.resolving.task_resolution import LiveTask
@@ -53,7 +53,7 @@ class Workshop:
     """What all attempts of one run share."""
 
     live: LiveTask
-    gate: ModelGate
+    pool: ModelPool
     home: Mailbox
     """Of the loop that attempts are carried out in."""
     lanes: Lanes
@@ -127,7 +127,7 @@ class SolveAttempt:
             home=self._shop.home,
             transcript=self._transcript,
             meter=self._ledger.meter,
-            gate=self._shop.gate,
+            pool=self._shop.pool,
             model=live.model,
             state=first_state(scene, model or "none"),
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from labrunner.errors import InputError
-from labrunner.executor.door import Leavings
+from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import release_attempt
 from labrunner.experiment.addresses import find_password, reveal_address
@@ -15,7 +15,7 @@ from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
 from labrunner.solve.models.asking import Model
 from labrunner.solve.models.mailbox import Mailbox
-from labrunner.solve.models.places import ModelGate, Patience
+from labrunner.solve.models.model_pool import ModelPool, Patience
 from labrunner.solve.resolving.task_resolution import LiveTask, variant_of
 from labrunner.solve.running.lane import Lanes
 from labrunner.solve.running.python_attempt import SolveAttempt, Workshop
@@ -47,7 +47,7 @@ class SolveExecutor:
             self._made = Workshop(
                 live=live,
                 home=home,
-                gate=ModelGate(_patience(self._context.experiment.policy)),
+                pool=ModelPool(_patience(self._context.experiment.policy)),
                 lanes=Lanes(home),
                 masker=_masker(self._context, live.model),
                 maker=self._maker,
@@ -71,7 +71,7 @@ class SolveExecutor:
         del survivor
         return await SolveAttempt(set_scene(self._context, assignment), self._shop, notes).carry_out()
 
-    async def release(self, assignment: Assignment, drop: Leavings) -> None:
+    async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Remove what the policy does not keep of an attempt; its transcript stays."""
         if self._maker is None:
             return
@@ -88,7 +88,7 @@ class SolveExecutor:
     async def close(self) -> None:
         """Let go of connections, lanes and sandboxes."""
         if self._made is not None:
-            await self._made.gate.close()
+            await self._made.pool.close()
             # Aside, because a lane may take seconds to end, and speaks to this loop until then.
             await asyncio.to_thread(self._made.lanes.close)
         if self._local is not None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.replies import ImageFacts, PullNews
 from tests.kit.builders import make_sandbox

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.wrapper.script import (
-    House,
+    PhaseBasics,
     Start,
     command_text,
     phase_env,
@@ -18,7 +18,7 @@ from labrunner.sandbox.docker.wrapper.script import (
 from labrunner.sandbox.door import SEARCH_PATH
 from tests.kit.sandbox.place import phase
 
-HOUSE = House(image_env={}, workdir="/agentlab/workspace", owner=None)
+HOUSE = PhaseBasics(image_env={}, workdir="/agentlab/workspace", owner=None)
 
 
 def start(*argv: str, user: str = "", **changes: Any) -> Start:
@@ -56,21 +56,21 @@ def test_what_does_not_fit_into_a_plan_is_refused(argv: tuple[str, ...], problem
 
 
 def test_the_images_path_takes_the_place_of_the_usual_one() -> None:
-    house = House(image_env={"PATH": "/opt/bin:/bin", "A": "1"}, workdir="/", owner=None)
-    env = phase_env(house, start("x", env={"PATH": f"/agentlab/agent/bin:{SEARCH_PATH}", "B": "2"}))
+    basics = PhaseBasics(image_env={"PATH": "/opt/bin:/bin", "A": "1"}, workdir="/", owner=None)
+    env = phase_env(basics, start("x", env={"PATH": f"/agentlab/agent/bin:{SEARCH_PATH}", "B": "2"}))
     assert env["PATH"] == "/agentlab/agent/bin:/opt/bin:/bin"
     assert (env["A"], env["B"]) == ("1", "2")
-    assert phase_env(house, start("x", env={"PATH": "/mine"}))["PATH"] == "/mine"
+    assert phase_env(basics, start("x", env={"PATH": "/mine"}))["PATH"] == "/mine"
 
 
 def test_what_could_turn_a_grader_is_not_passed_on() -> None:
-    house = House(
+    basics = PhaseBasics(
         image_env={"PYTHONPATH": "/x", "LD_PRELOAD": "y", "PYTEST_X": "z", "LANG": "C"},
         workdir="/",
         owner=None,
     )
-    env = phase_env(house, start("x", name="grader", env={"PATH": "/bin"}))
+    env = phase_env(basics, start("x", name="grader", env={"PATH": "/bin"}))
     assert set(env) == {"LANG", "PATH", "HOME", "TMPDIR"}
     assert "unset PYTHONPATH LD_PRELOAD PYTEST_X" in ring_text(
-        house, "b", start("x", name="grader", env={"PATH": "/b"})
+        basics, "b", start("x", name="grader", env={"PATH": "/b"})
     )

@@ -62,7 +62,7 @@ class AgentSide:
         if self._system.must_note and not self._needs_gate(setup, agent):
             await self._system.note(after_setup=False)
         plan = script.plan_text(
-            stage.house,
+            stage.basics,
             stage.container.nonce,
             None if setup is None else stage.prepare(setup),
             stage.prepare(agent),
@@ -92,7 +92,7 @@ class AgentSide:
             if not (found.exit_code == AT_BARRIER and note.is_certain and note.number("agent") is not None):
                 return await self._explain_death(found, setup)
             found = note
-        self.stage.is_handed_back = not self.stage.house.is_shared  # else an agent may have said so
+        self.stage.is_handed_back = not self.stage.basics.is_shared  # else an agent may have said so
         end = phase_end(found, "agent")
         if end is not None and await self.stage.is_over_disk():
             end = replace(end, over_disk=True)
@@ -111,7 +111,7 @@ class AgentSide:
         return None if isinstance(found, Note) and found.phase != "failed" else found
 
     async def _until_end(self) -> Note | ContainerState:
-        if self.stage.house.restart:
+        if self.stage.basics.restart:
             return await self.stage.container.ended()
         return await self.stage.container.until(lambda note: note.is_certain)
 
@@ -126,7 +126,7 @@ class AgentSide:
             stage.is_handed_back = True
             return AgentRun(setup=phase_end(note, "setup"), agent=None)
         told = f"the container ended with {state.exit_code} during: {note.phase}"
-        is_suspect = note.phase == "agent" and stage.house.is_shared
+        is_suspect = note.phase == "agent" and stage.basics.is_shared
         if state.exit_code == LACKING and not is_suspect:
             raise SetupFailed("tool_missing", await stage.container.complaint() or told)
         if state.exit_code == LEFT_ALONE and not (is_suspect or stage.container.engine_was_away):
@@ -147,7 +147,7 @@ class AgentSide:
     async def _note(self) -> Note:
         """How far the wrapper is, whatever an agent has made of its note."""
         container, note = self.stage.container, self.stage.container.note()
-        if self.stage.house.is_shared:
+        if self.stage.basics.is_shared:
             note = doubt(note, is_alive=self.stage.is_alive)
         return await check_note(container.engine, container.id, note)
 

@@ -175,7 +175,7 @@ class DockerCalls:
 
     def _config(self, call: ExecCall, mark: str, user: str) -> dict[str, Any]:
         assert self._agent is not None
-        house = self.stage.house
+        basics = self.stage.basics
         given = "/dev/null"
         if call.stdin is not None:
             path = self._stdin(self._count)
@@ -183,14 +183,14 @@ class DockerCalls:
             path.chmod(0o644)
             given = f"{AGENTLAB}/in/{path.name}"
         phase = replace(self._agent, name="exec", env={**self._agent.env, **call.env, MARK: mark})
-        env = phase_env(house, Start(phase=phase, user=user, scratch=self._scratch))
+        env = phase_env(basics, Start(phase=phase, user=user, scratch=self._scratch))
         return {
             "AttachStdout": True,
             "AttachStderr": True,
             "Cmd": ["/bin/sh", "-c", _RUN, "sh", mark, given, call.cwd or ".", *call.argv],
             "Env": [f"{name}={value}" for name, value in env.items()],
             "User": user or "0",
-            "WorkingDir": house.workdir,
+            "WorkingDir": basics.workdir,
         }
 
     async def _kill(self, mark: str, user: str) -> None:

@@ -14,8 +14,8 @@ from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine.attachment import Attachment
-from labrunner.sandbox.docker.engine.blame import EngineGone, EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused
 from labrunner.sandbox.docker.engine.reconnect import PAUSE_S, outlast
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.wrapper.notes import Note, read_note

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
 from labrunner.sandbox.docker.attempt.stage import GRACE_S, NO_COMMAND, OUTSIDE, Overrun, Stage
-from labrunner.sandbox.docker.engine.blame import EngineGone, EngineRefused, StreamsEnded
+from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.watching.sightings import write_whole
 from labrunner.sandbox.docker.wrapper import script
@@ -53,11 +53,11 @@ class GraderSide:
     async def _try(self, grader: Phase) -> PhaseEnd | ContainerState:
         await self._make_ready(grader)
         start, bell = self.stage.prepare(grader), secrets.token_hex(16)
-        command = script.command_text(self.stage.house, bell, start, number=self.tries)
+        command = script.command_text(self.stage.basics, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
         await asyncio.to_thread(write_whole, folder, script.COMMAND_FILE, command.encode())
         self.stage.is_handed_back = False
-        dead = await self._ring(script.ring_text(self.stage.house, bell, start))
+        dead = await self._ring(script.ring_text(self.stage.basics, bell, start))
         return dead or await self._await(grader)
 
     async def _make_ready(self, grader: Phase) -> None:

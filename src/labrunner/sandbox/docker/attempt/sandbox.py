@@ -8,7 +8,7 @@ from labrunner.sandbox.docker.attempt.agent_side import AgentSide
 from labrunner.sandbox.docker.attempt.calls import DockerCalls
 from labrunner.sandbox.docker.attempt.grader_side import GraderSide
 from labrunner.sandbox.docker.attempt.stage import Stage
-from labrunner.sandbox.docker.engine.blame import EngineRefused
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.wrapper.configuration import Limits
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.execution import ExecCall, ExecEnd
@@ -28,7 +28,7 @@ class DockerSandbox:
         """How the barrier is held."""
         if self.stage.spec.demands.fresh_grader or self.stage.is_renewed:
             return "fresh_container"
-        return "restarted" if self.stage.house.restart else "separate_user"
+        return "restarted" if self.stage.basics.restart else "separate_user"
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Run setup and agent, or go on with them."""

@@ -21,8 +21,8 @@ from labrunner.files.strangers.usage import count
 from labrunner.files.uninterrupted import insist
 from labrunner.sandbox.docker.attempt.container import Container
 from labrunner.sandbox.docker.attempt.reclaiming import find_foreign, reclaim, reopen, take
-from labrunner.sandbox.docker.engine.blame import EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.labels import Role
 from labrunner.sandbox.docker.engine.replies import ContainerState, ImageFacts
 from labrunner.sandbox.docker.watching.layer import Layer
@@ -65,7 +65,7 @@ class Stage:
 
     spec: SandboxSpec
     engine: Engine
-    house: script.House
+    basics: script.PhaseBasics
     image: ImageFacts
     pristine: Pristine
     make: Callable[[Role], Awaitable[Container]]
@@ -166,7 +166,7 @@ class Stage:
             self.record = record = BarrierRecord(run=record.run, restarts=record.restarts + 1)
             await asyncio.to_thread(write_record, self.spec.folders, self.record)
         self.container.life = record.restarts
-        await self.start(script.plan_text(self.house, self.container.nonce, None, None, gate=False), network)
+        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), network)
 
     async def renew(self, network: Network) -> None:
         """Go on in a pristine container of the same image, over the same folders."""
@@ -175,7 +175,7 @@ class Stage:
         await self.container.detach()
         await self.furnish("grader")
         self.is_renewed = True
-        await self.start(script.plan_text(self.house, self.container.nonce, None, None, gate=False), network)
+        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), network)
 
     async def end(self, *, patience_s: float = 0.0) -> ContainerState:
         """See every process of the container end: by itself in this time, or killed."""
@@ -203,7 +203,7 @@ class Stage:
 
     async def reclaim(self) -> None:
         """Make the attempt's files ours, if its wrapper could not hand them back."""
-        if self.house.owner is None or self.is_handed_back or not self.is_begun:
+        if self.basics.owner is None or self.is_handed_back or not self.is_begun:
             return
         self.is_handed_back = True
         folders = self.spec.folders
@@ -213,7 +213,7 @@ class Stage:
                 await asyncio.to_thread(take, places)
             elif await asyncio.to_thread(_has_foreign, places):
                 seen = list(mounts(folders, None))
-                await reclaim(self.engine, self.image.id, seen, self.house.owner)
+                await reclaim(self.engine, self.image.id, seen, self.basics.owner)
 
     async def reopen(self) -> None:
         """Have the folders that we go on with open to us: an agent can close them to their owner."""
@@ -298,7 +298,7 @@ class Stage:
         run = self.record.run if self.record is not None else None
         if run is None or run.agent is None or self.is_renewed:
             return False
-        is_unknown = run.system_changes is None and self.house.is_shared and not self.spec.plan.read_only
+        is_unknown = run.system_changes is None and self.basics.is_shared and not self.spec.plan.read_only
         return is_unknown or bool(run.system_changes)
 
     @property

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labrunner.sandbox.docker.attempt.container import make_nonce
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.labels import KEPT, PLACE, Tag, has_rebooted, read_tag
 from labrunner.sandbox.docker.engine.replies import ContainerState, Listed
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord, read_record

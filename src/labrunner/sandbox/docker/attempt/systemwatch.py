@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.sandbox.docker.attempt.stage import Stage, can_look_into
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.contents import Contents, differing, take_prints
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.reconnect import outlast
 from labrunner.sandbox.docker.watching.baseline import Baseline, read_baseline, since, stamp, write_baseline
 from labrunner.sandbox.docker.watching.residue import SCRATCH, changed_system
@@ -73,7 +73,7 @@ class SystemWatch:
         """Whether root wrote something, and may have set sizes and times back so that none is listed."""
         stage = self.stage
         is_blind = stage.layer is None or not can_look_into(stage.layer)
-        if not (is_blind and stage.house.is_shared) or stage.spec.plan.read_only:
+        if not (is_blind and stage.basics.is_shared) or stage.spec.plan.read_only:
             return False
         return stage.layer is None or await stage.engine.layer_size(stage.container.id) > 0
 
@@ -104,7 +104,7 @@ class SystemWatch:
     @property
     def _working(self) -> tuple[str, ...]:
         """Where work is meant to be done."""
-        return (self.stage.house.workdir, *self.stage.spec.plan.tmpfs)
+        return (self.stage.basics.workdir, *self.stage.spec.plan.tmpfs)
 
     @property
     def _volumes(self) -> tuple[str, ...]:

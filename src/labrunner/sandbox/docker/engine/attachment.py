@@ -3,7 +3,7 @@
 import aiohttp
 from aiodocker.stream import Stream
 
-from labrunner.sandbox.docker.engine.blame import StreamsEnded
+from labrunner.sandbox.docker.engine.engine_errors import StreamsEnded
 
 
 class Attachment:

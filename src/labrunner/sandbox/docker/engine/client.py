@@ -23,7 +23,7 @@ from yarl import URL
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine import hostview
 from labrunner.sandbox.docker.engine.attachment import Attachment
-from labrunner.sandbox.docker.engine.blame import EngineGone, EngineRefused, blamed
+from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, blamed
 from labrunner.sandbox.docker.engine.logins import find_login
 from labrunner.sandbox.docker.engine.replies import (
     ContainerState,

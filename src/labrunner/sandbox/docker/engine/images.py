@@ -19,8 +19,8 @@ from typing import Final
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Folder, SandboxPlan
 from labrunner.sandbox.docker.engine.arrival import PullProgress
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.replies import ImageFacts
 
 PULLS_AT_ONCE: Final = 3

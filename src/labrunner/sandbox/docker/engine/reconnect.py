@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from labrunner.sandbox.docker.engine.blame import EngineGone
+from labrunner.sandbox.docker.engine.engine_errors import EngineGone
 
 PATIENCE_S: Final = 120.0
 PAUSE_S: Final = 0.25

@@ -10,8 +10,8 @@ import tarfile
 from contextlib import aclosing
 from typing import Final
 
-from labrunner.sandbox.docker.engine.blame import EngineRefused
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.replies import ImageFacts
 from labrunner.sandbox.docker.watching.pristine import unstarted
 

@@ -29,7 +29,7 @@ _NOT_FOR_GRADERS: Final = ("PYTHON", "LD_", "PYTEST_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class PhaseBasics:
     """What the phases of one attempt have in common."""
 
     image_env: Mapping[str, str]
@@ -58,51 +58,53 @@ class Start:
     """The file that it reads as standard input."""
 
 
-def plan_text(house: House, nonce: str, setup: Start | None, agent: Start | None, *, gate: bool) -> str:
+def plan_text(
+    basics: PhaseBasics, nonce: str, setup: Start | None, agent: Start | None, *, gate: bool
+) -> str:
     """Say what setup and agent are. Neither: the container is started again for a grader alone."""
-    lines = [nonce, _hand_back(house)]
+    lines = [nonce, _hand_back(basics)]
     if setup is not None:
-        lines += [f"setup_s={_seconds(setup.phase)}", _function(house, setup)]
+        lines += [f"setup_s={_seconds(setup.phase)}", _function(basics, setup)]
     if agent is not None:
         lines += [
             f"agent_s={_seconds(agent.phase)}",
             f"agent_input={quote(agent.input)}",
-            f"most_left={house.most_left}",
-            _meet(house, agent.user),
-            _own(house, agent.user),
-            _function(house, agent),
+            f"most_left={basics.most_left}",
+            _meet(basics, agent.user),
+            _own(basics, agent.user),
+            _function(basics, agent),
         ]
-        lines += ["restart=1"] if house.restart else []
+        lines += ["restart=1"] if basics.restart else []
     lines += ["gate=1"] if gate else []
     return _checked("\n".join([*lines, f"end {nonce}", ""]))
 
 
 def find_excess(image_env: Mapping[str, str], setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
     """Why these can't be said to a wrapper; None when they can."""
-    house = House(image_env=image_env, workdir=f"{AGENTLAB}/workspace", owner="0:0")
+    basics = PhaseBasics(image_env=image_env, workdir=f"{AGENTLAB}/workspace", owner="0:0")
 
     def start(phase: Phase) -> Start:
         return Start(phase=phase, user=phase.user or "", scratch="")
 
     try:
-        plan_text(house, NONCE, None if setup is None else start(setup), start(agent), gate=True)
-        ring_text(house, NONCE, start(grader))
+        plan_text(basics, NONCE, None if setup is None else start(setup), start(agent), gate=True)
+        ring_text(basics, NONCE, start(grader))
     except SandboxFailed as failure:
         return str(failure)
     return None
 
 
-def command_text(house: House, bell: str, grader: Start, *, number: int) -> str:
+def command_text(basics: PhaseBasics, bell: str, grader: Start, *, number: int) -> str:
     """Say what the grader's command is; its environment comes with the doorbell."""
     lines = [
         f"# {bell}",
         f"number={number}",
         f"more={'1' if grader.phase.may_repeat else ''}",
         f"grader_s={_seconds(grader.phase)}",
-        _own(house, grader.user),
+        _own(basics, grader.user),
         "grader() {",
         f"pick {quote(grader.user)}",
-        _enter(house),
+        _enter(basics),
         'eval "$env"',
         " ".join(["start", *map(quote, grader.phase.argv)]),
         "}",
@@ -111,12 +113,12 @@ def command_text(house: House, bell: str, grader: Start, *, number: int) -> str:
     return "\n".join(lines)
 
 
-def ring_text(house: House, bell: str, grader: Start) -> str:
+def ring_text(basics: PhaseBasics, bell: str, grader: Start) -> str:
     """Ring: the grader's environment between two lines that nobody else knows.
 
     Begins with a line's end: an agent may have left half a line.
     """
-    return _checked("\n".join(["", f"ring {bell}", *_environment(house, grader), f"end {bell}", ""]))
+    return _checked("\n".join(["", f"ring {bell}", *_environment(basics, grader), f"end {bell}", ""]))
 
 
 def go_text(nonce: str) -> str:
@@ -129,13 +131,13 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def phase_env(house: House, start: Start) -> dict[str, str]:
+def phase_env(basics: PhaseBasics, start: Start) -> dict[str, str]:
     """A phase's complete environment: the image's own below, what the phase was given above."""
     phase = start.phase
     is_grader = phase.name == "grader"
     image = {
         name: value
-        for name, value in house.image_env.items()
+        for name, value in basics.image_env.items()
         if not (is_grader and name.startswith(_NOT_FOR_GRADERS))
     }
     env = {**image, **phase.env, "HOME": f"{start.scratch}/home", "TMPDIR": f"{start.scratch}/tmp"}
@@ -144,29 +146,29 @@ def phase_env(house: House, start: Start) -> dict[str, str]:
     return env
 
 
-def _function(house: House, start: Start) -> str:
+def _function(basics: PhaseBasics, start: Start) -> str:
     lines = [
         f"{start.phase.name}() {{",
         f"pick {quote(start.user)}",
-        _enter(house),
-        *_environment(house, start),
+        _enter(basics),
+        *_environment(basics, start),
         " ".join(["start", *map(quote, start.phase.argv)]),
         "}",
     ]
     return "\n".join(lines)
 
 
-def _enter(house: House) -> str:
-    problem = quote(f"there is no folder {house.workdir} in this image")
-    return f"cd {quote(house.workdir)} 2>/dev/null || {{ echo {problem} >&2; exit 126; }}"
+def _enter(basics: PhaseBasics) -> str:
+    problem = quote(f"there is no folder {basics.workdir} in this image")
+    return f"cd {quote(basics.workdir)} 2>/dev/null || {{ echo {problem} >&2; exit 126; }}"
 
 
-def _environment(house: House, start: Start) -> list[str]:
-    env = phase_env(house, start)
+def _environment(basics: PhaseBasics, start: Start) -> list[str]:
+    env = phase_env(basics, start)
     for name in env:
         if _NAME.fullmatch(name) is None or name in _READ_ONLY:
             raise SandboxFailed("plan", f"a container's shell can't set the variable {name!r}")
-    gone = [name for name in (*house.image_env, *_SHELLS_OWN) if name not in env and _NAME.fullmatch(name)]
+    gone = [name for name in (*basics.image_env, *_SHELLS_OWN) if name not in env and _NAME.fullmatch(name)]
     return [
         f"unset {' '.join(gone)}",
         *(f"{name}={quote(value)}" for name, value in env.items()),
@@ -174,27 +176,27 @@ def _environment(house: House, start: Start) -> list[str]:
     ]
 
 
-def _meet(house: House, agent_user: str) -> str:
+def _meet(basics: PhaseBasics, agent_user: str) -> str:
     """Find who is asked for; an agent that must be another user than root has to be one."""
-    known = "".join(f"find_user {quote(user)}; " for user in house.users)
-    if house.is_shared:
+    known = "".join(f"find_user {quote(user)}; " for user in basics.users)
+    if basics.is_shared:
         return f"meet() {{ {known}:; }}"
     problem = quote(f"user {agent_user} has root's number in this container")
     return f'meet() {{ {known}find_user {quote(agent_user)}; [ "$uid" -ne 0 ] || lack {problem}; }}'
 
 
-def _own(house: House, user: str) -> str:
+def _own(basics: PhaseBasics, user: str) -> str:
     """Let the user who runs the next phase write where it may, and nobody else where it may not."""
-    if not user and house.owner is None:
+    if not user and basics.owner is None:
         return "own() { :; }"
     guard = f"chown 0:0 {' '.join(GUARDED)}; " if user else ""
     return f"own() {{ {guard}give {quote(user or '0:0')} {' '.join(WRITABLE)}; }}"
 
 
-def _hand_back(house: House) -> str:
-    if house.owner is None:
+def _hand_back(basics: PhaseBasics) -> str:
+    if basics.owner is None:
         return "hand_back() { :; }"
-    return f"hand_back() {{ give {quote(house.owner)} {' '.join((*WRITABLE, *GUARDED))}; }}"
+    return f"hand_back() {{ give {quote(basics.owner)} {' '.join((*WRITABLE, *GUARDED))}; }}"
 
 
 def _seconds(phase: Phase) -> int:

@@ -51,7 +51,7 @@ class Asker:
     transcript: "Transcript"
 
 
-class ModelGate:
+class ModelPool:
     """All models of one run."""
 
     def __init__(

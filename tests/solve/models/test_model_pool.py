@@ -8,7 +8,7 @@ from labrunner.errors import InputError, ProviderFailed
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
 from labrunner.solve.models.mock import MockBackend, make_mock, mock_model, trouble
-from labrunner.solve.models.places import LONGEST_ASKED_S, Asker, ModelGate, Patience
+from labrunner.solve.models.model_pool import LONGEST_ASKED_S, Asker, ModelPool, Patience
 from labrunner.solve.values.config import GenerateConfig, make_config
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput
 from labrunner.solve.values.meter import Limits, Meter
@@ -26,12 +26,12 @@ def request(text: str = "hi", **config: object) -> ModelRequest:
     return ModelRequest(messages=[ChatMessageUser(text)], config=GenerateConfig(**config))  # type: ignore[arg-type]
 
 
-def quick(**patience: object) -> ModelGate:
-    return ModelGate(Patience(first_wait_s=0.0, **patience), jitter=lambda: 0.0)  # type: ignore[arg-type]
+def quick(**patience: object) -> ModelPool:
+    return ModelPool(Patience(first_wait_s=0.0, **patience), jitter=lambda: 0.0)  # type: ignore[arg-type]
 
 
 async def test_places_are_counted_per_provider_and_freed_while_waiting() -> None:
-    gate, at_once, most = quick(max_connections=2), 0, 0
+    pool, at_once, most = quick(max_connections=2), 0, 0
     failed: set[str] = set()
 
     async def answer(asked: ModelRequest) -> str:
@@ -48,7 +48,7 @@ async def test_places_are_counted_per_provider_and_freed_while_waiting() -> None
 
     model = mock_model(answer)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(gate.ask(model, request(str(n)), asker())) for n in range(10)]
+        tasks = [group.create_task(pool.ask(model, request(str(n)), asker())) for n in range(10)]
     assert [task.result().completion for task in tasks] == [str(n) for n in range(10)]
     assert most == 2
 
@@ -63,9 +63,9 @@ async def test_people_hear_once_that_a_provider_makes_requests_wait(caplog: pyte
             raise trouble(429, "busy")
         return text
 
-    gate, model = quick(), mock_model(answer)
+    pool, model = quick(), mock_model(answer)
     for number in range(3):
-        await gate.ask(model, request(str(number)), asker())
+        await pool.ask(model, request(str(number)), asker())
     (told,) = [record.getMessage() for record in caplog.records]
     assert told == "mock: http_429: HTTP status 429: busy; a request waits, this one for 0 s"
 
@@ -116,7 +116,7 @@ async def test_settings_of_a_request_go_over_those_of_the_run() -> None:
 def test_how_long_is_waited_before_another_try(
     given: ProviderTrouble, number: int, expected: float | None
 ) -> None:
-    assert ModelGate(jitter=lambda: 0.0)._wait_s(given, number) == expected
+    assert ModelPool(jitter=lambda: 0.0)._wait_s(given, number) == expected
 
 
 async def ask(backend: object, *texts: str) -> ModelOutput:
