@@ -10,8 +10,9 @@ from labrunner.display.plan import (
     format_command,
     show_plan,
 )
-from labrunner.experiment.resolved import Budget, DeclaredMetric, Experiment, Keep, Network, Order
+from labrunner.experiment.resolved import DeclaredMetric, Experiment, Keep, Network, Order
 from labrunner.experiment.resolving.load import load
+from labrunner.policy.budget import Budget
 from labrunner.runner.upkeep.footprint import Footprint
 from tests.kit.display.printing import to_text
 

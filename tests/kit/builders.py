@@ -6,7 +6,6 @@ from typing import Any
 from labrunner.experiment.resolved import (
     Agent,
     BreakerPolicy,
-    Budget,
     Experiment,
     Grader,
     KeepPolicy,
@@ -19,6 +18,7 @@ from labrunner.experiment.resolved import (
     TaskSpec,
     Variant,
 )
+from labrunner.policy.budget import Budget
 from labrunner.records.encoding import canonical
 
 NO_NETWORK = Network(mode="none")

@@ -2,9 +2,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from labrunner.experiment.resolved import Budget
 from labrunner.policy.budget import (
     HEARD_ENOUGH,
+    Budget,
     Spending,
     describe_unheard,
     describe_used_up,

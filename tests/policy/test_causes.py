@@ -1,12 +1,86 @@
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import labrunner
+from labrunner.experiment.authoring.values import BadValue, parse_exit_codes
+from labrunner.policy.breaker import Breaker
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.policy.retry import FIRST_WAIT_S, LONGEST_WAIT_S, decide_retry
 from labrunner.records.cause import Cause
 
+SOURCE = Path(labrunner.__file__).parent
+ALLOWED = {SOURCE / "records/cause.py", SOURCE / "policy/causes.py"}
+
 
 def test_the_table_names_every_cause() -> None:
     assert set(CONSEQUENCES) == set(Cause)
+
+
+def is_cause(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Cause"
+
+
+def find_decisions(tree: ast.AST) -> Iterator[int]:
+    """Lines where it depends on one cause, or on some of them, what happens: comparisons, cases, lists."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                named = [left, *others]
+            case ast.MatchValue(value=value):
+                named = [value]
+            case ast.Set(elts=items) | ast.Tuple(elts=items) | ast.List(elts=items):
+                named = list(items)
+            case ast.Dict(keys=keys):
+                named = [key for key in keys if key is not None]
+            case _:
+                continue
+        if any(is_cause(each) for each in named):
+            yield node.lineno
+
+
+def test_nothing_beside_the_table_decides_by_cause() -> None:
+    found = [
+        f"{file.relative_to(SOURCE)}:{line}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        if file not in ALLOWED
+        for line in find_decisions(ast.parse(file.read_text()))
+    ]
+
+    assert found == []
+
+
+def test_the_search_for_decisions_finds_each_way_to_write_one() -> None:
+    written = """
+a = cause is Cause.SETUP
+b = cause in {Cause.SETUP, other}
+c = (Cause.SETUP, Cause.SANDBOX)
+d = {Cause.SETUP: 1}
+match cause:
+    case Cause.SETUP: pass
+fine = Failed(cause=Cause.SETUP)
+"""
+    assert sorted(set(find_decisions(ast.parse(written)))) == [2, 3, 4, 5, 7]
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_an_agent_may_blame_what_the_table_says_and_nothing_else(cause: Cause) -> None:
+    if CONSEQUENCES[cause].blamable:
+        assert parse_exit_codes({4: str(cause)}) == {4: cause}
+    else:
+        with pytest.raises(BadValue, match="must be one of"):
+            parse_exit_codes({4: str(cause)})
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_the_breaker_watches_what_the_table_says_and_nothing_else(cause: Cause) -> None:
+    breaker: Breaker[str] = Breaker(after=1)
+
+    breaker.on_failure(cause, "a", 0.0)
+
+    assert breaker.is_open is CONSEQUENCES[cause].watched
 
 
 @pytest.mark.parametrize("cause", Cause)

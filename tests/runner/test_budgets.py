@@ -9,7 +9,8 @@ import pytest
 
 from labrunner.analysis.summary import read_report
 from labrunner.errors import ExitCode
-from labrunner.experiment.resolved import BreakerPolicy, Budget, Experiment
+from labrunner.experiment.resolved import BreakerPolicy, Experiment
+from labrunner.policy.budget import Budget
 from labrunner.records.rows import TimingRow
 from labrunner.runner.resume.continuing import PolicyChanges, continue_run
 from labrunner.runner.sitting.sitting import Live, RunEnd

@@ -22,7 +22,8 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.sums.conduct import Conduct
 from labrunner.analysis.sums.expense import Expense
 from labrunner.analysis.sums.tally import Cell, Tally, VariantTally
-from labrunner.experiment.resolved import Budget, Population
+from labrunner.experiment.resolved import Population
+from labrunner.policy.budget import Budget
 
 _SUMS: Final = tuple(field.name for field in fields(Cell))
 

@@ -14,7 +14,8 @@ from labrunner.analysis.sums.conduct import Conduct
 from labrunner.analysis.sums.expense import Expense
 from labrunner.analysis.sums.lineage import Lineage
 from labrunner.analysis.sums.tally import Tally
-from labrunner.experiment.resolved import Budget, Population
+from labrunner.experiment.resolved import Population
+from labrunner.policy.budget import Budget
 from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord, Totals, VariantSummary
 

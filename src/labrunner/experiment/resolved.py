@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from labrunner.policy.budget import Budget
+
 SandboxKind = Literal["docker", "bubblewrap", "process", "fake", "none"]
 """`none` is for Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
@@ -218,14 +220,6 @@ class BreakerPolicy:
 
     after: int
     give_up_after_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Limits for the whole run."""
-
-    cost_usd: float | None
-    tokens: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

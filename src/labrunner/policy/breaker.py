@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from labrunner.policy.backoff import wait_s
+from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.cause import Cause
 
-WATCHED: Final = frozenset({Cause.SANDBOX, Cause.PROVIDER})
 FIRST_PROBE_S: Final = 30.0
 LONGEST_PROBE_S: Final = 600.0
 
@@ -39,7 +40,7 @@ class Breaker(Generic[T]):
     _held: list[T] = field(default_factory=list)
     _opened_at: float | None = None
     _probe_at: float = 0.0
-    _wait_s: float = FIRST_PROBE_S
+    _failed_probes: int = 0
     _is_probing: bool = False
 
     @property
@@ -69,7 +70,7 @@ class Breaker(Generic[T]):
         """An attempt ended with a cause."""
         if self.is_open:
             return self._fail_while_open(cause, item, now)
-        if cause not in WATCHED or self.after < 1:
+        if not CONSEQUENCES[cause].watched or self.after < 1:
             return Ruling(decide=[*self._break_row(), item])
         before = self._break_row() if cause is not self._cause else []
         self._cause = cause
@@ -77,8 +78,8 @@ class Breaker(Generic[T]):
         if len(self._held) < self.after:
             return Ruling(decide=before)
         owed, self._held = self._held, []
-        self._opened_at, self._wait_s, self._is_probing = now, FIRST_PROBE_S, False
-        self._probe_at = now + self._wait_s
+        self._opened_at, self._failed_probes, self._is_probing = now, 0, False
+        self._plan_probe(now)
         return Ruling(decide=before, owe=owed)
 
     def on_grade(self) -> Ruling[T]:
@@ -96,9 +97,12 @@ class Breaker(Generic[T]):
             return self.on_failure(cause, item, now)
         if self._is_probing:
             self._is_probing = False
-            self._wait_s = min(LONGEST_PROBE_S, self._wait_s * 2)
-            self._probe_at = now + self._wait_s
+            self._failed_probes += 1
+            self._plan_probe(now)
         return Ruling(owe=[item])
+
+    def _plan_probe(self, now: float) -> None:
+        self._probe_at = now + wait_s(self._failed_probes, first_s=FIRST_PROBE_S, longest_s=LONGEST_PROBE_S)
 
     def _close(self) -> None:
         self._opened_at, self._is_probing, self._cause = None, False, None

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from labrunner.experiment.resolved import Budget
-
 LIMITED: Final[Mapping[str, str]] = {"cost_usd": "USD", "tokens": "tokens"}
 """What a budget can limit, by the name that attempts report it under, with its unit."""
 HEARD_ENOUGH: Final = 3
 """After so many graded attempts without a report none is expected any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits for the whole run."""
+
+    cost_usd: float | None
+    tokens: int | None
 
 
 @dataclass(slots=True)

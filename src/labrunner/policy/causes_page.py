@@ -1,34 +1,45 @@
 """Writes the table of causes for the pages: `python -m labrunner.policy.causes_page`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
-from labrunner.policy.breaker import WATCHED
 from labrunner.policy.causes import CONSEQUENCES, Consequence
-from labrunner.records.cause import Cause
 
 
 def render() -> str:
     """Give the table as Markdown: one row a cause."""
-    head = "| cause | who | retried by `retry_on_error` | counts towards `fail_on_error` | breaker watches |"
-    return "\n".join([head, "|---|---|---|---|---|", *_rows()]) + "\n"
+    names = ("cause", "who", *_COLUMNS)
+    return "\n".join([_line(names), "|" + "---|" * len(names), *_rows()]) + "\n"
 
 
 def _rows() -> Iterator[str]:
     for cause, consequence in CONSEQUENCES.items():
-        counts = "yes" if consequence.counts else "no"
-        watched = "yes" if cause in WATCHED else "no"
-        yield f"| `{cause}` | {consequence.who} | {_retries(cause, consequence)} | {counts} | {watched} |"
+        yield _line((f"`{cause}`", consequence.who, *(say(consequence) for say in _COLUMNS.values())))
 
 
-def _retries(cause: Cause, consequence: Consequence) -> str:
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _retries(consequence: Consequence) -> str:
     if not consequence.retried:
         return "no"
-    first = (
-        "first the grader alone, `grader.retries` times; then yes" if cause is Cause.GRADE_ERROR else "yes"
-    )
+    first = "yes" if consequence.spoils_work else "first the grader alone, `grader.retries` times; then yes"
     most = f", at most {consequence.most_retries}" if consequence.most_retries is not None else ""
     return first + most + (", after a wait" if consequence.backs_off else "")
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Consequence], str]]] = {
+    "retried by `retry_on_error`": _retries,
+    "counts towards `fail_on_error`": lambda consequence: _say(is_so=consequence.counted),
+    "breaker watches": lambda consequence: _say(is_so=consequence.watched),
+    "an agent may blame it": lambda consequence: _say(is_so=consequence.blamable),
+}
+
+
+def _say(*, is_so: bool) -> str:
+    return "yes" if is_so else "no"
 
 
 if __name__ == "__main__":

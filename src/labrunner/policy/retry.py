@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from labrunner.policy.backoff import wait_s
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.cause import Cause
 
@@ -30,5 +31,4 @@ def decide_retry(cause: Cause, *, attempt: int, retry_on_error: int, jitter: flo
         return None
     if not consequence.backs_off:
         return Retry(wait_s=0.0)
-    full = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1))
-    return Retry(wait_s=full * (0.5 + 0.5 * jitter))
+    return Retry(wait_s=wait_s(attempt - 1, first_s=FIRST_WAIT_S, longest_s=LONGEST_WAIT_S, jitter=jitter))

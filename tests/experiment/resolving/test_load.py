@@ -5,7 +5,6 @@ import pytest
 
 from labrunner.experiment.resolved import (
     BreakerPolicy,
-    Budget,
     KeepPolicy,
     Network,
     Order,
@@ -15,6 +14,7 @@ from labrunner.experiment.resolved import (
     WorkspaceFile,
 )
 from labrunner.experiment.resolving.load import load
+from labrunner.policy.budget import Budget
 from tests.kit.experiment.authoring import GRADER, SMALL, TASKS, Bench
 
 COMPLETE = """

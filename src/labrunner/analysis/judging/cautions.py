@@ -10,8 +10,7 @@ from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.judging.outage import Outage
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.sums.conduct import Conduct, Suspicion
-from labrunner.experiment.resolved import Budget
-from labrunner.policy.budget import describe_unheard, limits_of
+from labrunner.policy.budget import Budget, describe_unheard, limits_of
 
 LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, PlainValidator
 
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.resolved import Network
-from labrunner.records.cause import Cause
+from labrunner.policy.causes import BLAMABLE
 from labrunner.records.encoding import canonical
 
 HALF_A_CHARACTER: Final = "holds half of a character (a lone surrogate), which can't be written as UTF-8"
@@ -27,7 +27,6 @@ _TMPFS_SIZE: Final = re.compile(r"[0-9]+[kmg]?\Z", re.IGNORECASE)
 _TMPFS_OPTION: Final = re.compile(
     r"(rw|ro|(no)?(exec|suid|dev|atime)|(size|nr_inodes)=[0-9]+[kmg%]?|(mode|uid|gid)=[0-9]+)\Z"
 )
-_BLAMABLE: Final = (Cause.PROVIDER, Cause.SANDBOX, Cause.SETUP, Cause.SOLVER)
 _FAIL_ON_ERROR: Final = (
     "must be true (fail at the first error), false (never), a share of the planned trials between 0 and 1, "
     "or a number of trials from 1 on"
@@ -106,8 +105,8 @@ def parse_exit_codes(value: object) -> dict[int, str | None]:
             raise BadValue(
                 f"'{code}' can't be an exit status that blames somebody: a whole number from 1 to 255"
             )
-        if cause is not None and cause not in _BLAMABLE:
-            names = ", ".join(_BLAMABLE)
+        if cause is not None and cause not in BLAMABLE:
+            names = ", ".join(BLAMABLE)
             raise BadValue(f"the cause of exit status {code} must be one of {names}, found {found(cause)}")
     return codes
 

@@ -14,7 +14,6 @@ from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.resolved import (
     BreakerPolicy,
-    Budget,
     Experiment,
     KeepPolicy,
     Order,
@@ -35,6 +34,7 @@ from labrunner.experiment.resolving.variants import (
     sandbox_section,
     written_variants,
 )
+from labrunner.policy.budget import Budget
 
 
 def resolve(document: Document, overrides: Overrides, source: Path) -> Experiment:

@@ -17,9 +17,10 @@ import msgspec
 from labrunner.errors import InputError, RunLocked
 from labrunner.experiment import codec
 from labrunner.experiment.digests import digest_experiment
-from labrunner.experiment.resolved import Budget, Experiment
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.regrader import bring_grader
 from labrunner.experiment.schedule import Schedule
+from labrunner.policy.budget import Budget
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed
 from labrunner.records.encoding.ids import make_run_id, make_trial_id

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
+from labrunner.policy import backoff
 from labrunner.records.encoding import canonical
 from labrunner.runner.again.retrying import RetryPlan, carry_out_retry, changes_since, lineage
 from labrunner.runner.resume.draining import drain
@@ -189,8 +190,9 @@ def _is_owed(member: Member, end: RunEnd | None) -> bool:
 
 
 def _wait_s(attempt: int, options: SetOptions) -> float:
-    full = min(LONGEST_WAIT_S, options.wait_s * 2.0 ** (attempt - 2))
-    return full * (0.5 + 0.5 * random.random())
+    return backoff.wait_s(
+        attempt - 2, first_s=options.wait_s, longest_s=LONGEST_WAIT_S, jitter=random.random()
+    )
 
 
 def _conclude_early(members: Sequence[Member], ends: dict[int, RunEnd]) -> SetEnd:

@@ -12,7 +12,7 @@ from typing import Final
 from labrunner.experiment.digests import digest_problem
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
-from labrunner.records.cause import Cause
+from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.completion import PhaseFact
 from labrunner.records.rows import TrialRow
 from labrunner.runner.reports.recorded import read_experiment
@@ -67,7 +67,7 @@ def is_kept(paths: RunPaths, row: TrialRow) -> bool:
 
 def was_spoilt(row: TrialRow) -> bool:
     """Whether something other than its grader kept a trial from being judged."""
-    return row.outcome == "failed" and row.cause is not Cause.GRADE_ERROR
+    return row.outcome == "failed" and (row.cause is None or CONSEQUENCES[row.cause].spoils_work)
 
 
 def was_unfit(row: TrialRow) -> bool:

@@ -128,7 +128,7 @@ class Settlement:
             self._count_finished(rows)
 
     def _count_error(self, assignment: Assignment, failure: Failed) -> None:
-        self.tallies.errors += 1
+        self.tallies.count_error(failure.cause)
         error = RunError(message=failure.message, cause=failure.cause, trial_id=assignment.trial_id)
         if self.tallies.first_error is None:
             self.tallies.first_error = error

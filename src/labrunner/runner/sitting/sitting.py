@@ -173,7 +173,8 @@ class Sitting:
             for row in seen.trials():
                 self._tally.add(row)
                 self._tallies.count_verdict(row.verdict)
-                self._tallies.errors += row.outcome == "failed"
+                if row.outcome == "failed":
+                    self._tallies.count_error(row.cause)
 
     async def _report(self) -> None:
         """Refresh status and summary for whoever looks from outside."""

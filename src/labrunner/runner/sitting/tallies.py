@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from labrunner.experiment.resolved import Policy
+from labrunner.policy.causes import CONSEQUENCES
 from labrunner.policy.threshold import is_over
+from labrunner.records.cause import Cause
 from labrunner.records.run import RunError
 
 
@@ -16,6 +18,8 @@ class Tallies:
     passed: int = 0
     failed: int = 0
     errors: int = 0
+    counted_errors: int = 0
+    """Those that count towards the threshold."""
     first_error: RunError | None = None
     pause: str = ""
     """Why dispatch waits, when it does."""
@@ -27,6 +31,11 @@ class Tallies:
         self.passed += verdict == "pass"
         self.failed += verdict == "fail"
 
+    def count_error(self, cause: Cause | None) -> None:
+        """Count a trial that ended without a verdict."""
+        self.errors += 1
+        self.counted_errors += cause is None or CONSEQUENCES[cause].counted
+
     def is_over_threshold(self, policy: Policy) -> bool:
         """Whether more trials have errors than `fail_on_error` tolerates."""
-        return is_over(policy.fail_on_error, errors=self.errors, planned=self.planned)
+        return is_over(policy.fail_on_error, errors=self.counted_errors, planned=self.planned)

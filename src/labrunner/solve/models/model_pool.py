@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import ProviderFailed
+from labrunner.policy import backoff
 from labrunner.solve.models.backend import Backend, ModelRequest, ProviderTrouble
 from labrunner.solve.values.messages import ModelOutput
 
@@ -130,10 +131,9 @@ class ModelPool:
             return None
         if trouble.retry_after_s is not None:
             asked = trouble.retry_after_s
-            # Jitter on top: all who were refused were told the same.
-            return asked * (1 + 0.1 * self._jitter()) if asked <= LONGEST_ASKED_S else None
-        longest = min(LONGEST_WAIT_S, self._patience.first_wait_s * 2.0**number)
-        return longest * (0.5 + 0.5 * self._jitter())
+            return backoff.heed(asked, jitter=self._jitter()) if asked <= LONGEST_ASKED_S else None
+        first_s = self._patience.first_wait_s
+        return backoff.wait_s(number, first_s=first_s, longest_s=LONGEST_WAIT_S, jitter=self._jitter())
 
     def _backend(self, model: "Model") -> Backend:
         key = model.key

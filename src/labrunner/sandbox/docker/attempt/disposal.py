@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from labrunner.errors import SandboxFailed
+from labrunner.policy.backoff import wait_s
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import KEPT
 
@@ -53,8 +54,8 @@ class Removals:
 
     async def remove(self, container: str) -> None:
         """Remove a container. One that can't be removed now is found by the next owner of its run."""
-        wait_s, told = FIRST_PAUSE_S, ""
-        for _ in range(TRIES):
+        told = ""
+        for before in range(TRIES):
             try:
                 async with self._places:
                     return await self._engine.remove(container)
@@ -62,7 +63,6 @@ class Removals:
                 told = str(failure)
             if self._engine.is_given_up:
                 break
-            await asyncio.sleep(wait_s)
-            wait_s *= 2
+            await asyncio.sleep(wait_s(before, first_s=FIRST_PAUSE_S))
         _log.warning("container %s could not be removed: %s", container[:12], told)
         return None

@@ -18,6 +18,7 @@ from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Folder, SandboxPlan
+from labrunner.policy.backoff import wait_s
 from labrunner.sandbox.docker.engine.arrival import PullProgress
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
@@ -128,8 +129,8 @@ class Images:
         return await self._engine.image(self._meant.get(name, name))
 
     async def _pull(self, name: str) -> None:
-        wait_s, problem = FIRST_PAUSE_S, EngineRefused(0, f"pulling image {name}", "not tried")
-        for _ in range(PULL_TRIES):
+        problem = EngineRefused(0, f"pulling image {name}", "not tried")
+        for before in range(PULL_TRIES):
             try:
                 async with self._pulls:
                     await self._pull_once(name)
@@ -139,9 +140,9 @@ class Images:
                     break
             else:
                 return
-            _log.info("%s: the registry asks for patience, waiting %.0f s", name, wait_s)
-            await self._pause(wait_s)
-            wait_s *= 2
+            pause_s = wait_s(before, first_s=FIRST_PAUSE_S)
+            _log.info("%s: the registry asks for patience, waiting %.0f s", name, pause_s)
+            await self._pause(pause_s)
         told = f"{problem}; pull or build it by hand, or set sandbox.build"
         raise SandboxFailed("image_missing", told) from problem
 
