@@ -180,7 +180,13 @@ def _judge(
         shown += found is not None and found.p < 0.05
         here += fixed is not None and fixed.p < 0.05
         by_t += _plain_t([each for _, each in scored]) < 0.05
-    return {"coverage": held / runs, "shown": shown / runs, "here": here / runs, "t": by_t / runs}
+    return {
+        "coverage": held / runs,
+        "shown": shown / runs,
+        "here": here / runs,
+        "t": by_t / runs,
+        "lost": (by_t - shown) / runs,
+    }
 
 
 def _plain_t(values: Sequence[float]) -> float:

@@ -90,7 +90,8 @@ def _repeated(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
         for tasks, k in sorted({(setting[0], setting[2]) for setting, _ in found})
     ]
     yield from _table(
-        "**pass@k and pass^k**, K = 5: coverage over true rates of 0.1 to 0.95.",
+        "**pass@k and pass^k**, K = 5: coverage over true rates of 0.1 to 0.95 "
+        f"({find('pass@k').long_runs:,} runs each).",
         ("tasks", "k", "pass@k", "pass^k"),
         rows,
     )
@@ -104,7 +105,6 @@ def _pairs(
         null = [figures for setting, figures in without if setting[:2] == (tasks, trials)]
         same = [f for setting, f in without if setting[:2] == (tasks, trials) and setting[2] in SAME]
         better = [figures for setting, figures in with_one if setting[:2] == (tasks, trials)]
-        losses = [each["t"] - each["shown"] for each in better]
         rows.append(
             (
                 str(tasks),
@@ -113,7 +113,7 @@ def _pairs(
                 _share(max(each["shown"] for each in null)),
                 _share(max(each["t"] for each in null)),
                 _share(max(each["here"] for each in same)),
-                _span(losses),
+                _span([each["lost"] for each in better]),
             )
         )
     yield from _table(

@@ -249,7 +249,6 @@ def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: 
     if scale.is_rate:
         step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / 4 / (len(d) * (len(d) - 1))
         used = max(math.sqrt(error**2 + step), abs(mean) * t / (effective + t * t))
-        floor = floor or (2.0**-differing if differing < 7 else 0.0)
     p = float(2 * stats.t.sf(abs(mean) / used, degrees)) if used else 0.0
     if p < floor:
         p, used = floor, abs(mean) / float(stats.t.isf(floor / 2, degrees))

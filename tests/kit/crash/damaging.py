@@ -45,8 +45,9 @@ def make_masters(folder: Path) -> Masters:
     gate.unlink()
     for run_id in (CRASHED, "another-crashed"):
         process = subprocess.Popen([*words, run_id], cwd=home, env=environment(), stderr=subprocess.DEVNULL)
-        status = folder / "runs" / run_id / "status.json"
-        wait_for(lambda s=status: s.exists() and _finished(s) == (3, 2))
+        run = folder / "runs" / run_id
+        wait_for(lambda r=run: (r / "status.json").exists() and _finished(r / "status.json") == (3, 2))
+        wait_for((run / "benchmark" / "summary.json").exists)  # written after the status
         process.kill()
         process.wait()
     gate.touch()

@@ -23,8 +23,8 @@ from labrunner.analysis.sums.tally import Cell
 
 FEWEST_UNITS: Final = 6
 """Fewer tasks or groups say nothing about others: no outcome of so few is rarer than 1 in 20."""
-TRUSTED_UNITS: Final = 7
-"""From so many units that differ on, rates' own spread is trusted."""
+FEWEST_DIFFERING: Final = 4
+"""Fewer that differ show nothing: where k of n do, t is at most the root of k(n - 1)/(n - k)."""
 _ROUNDING: Final = 1e-12
 STEP_SHARE: Final = 0.25
 """How much of a squared step is added to the sum of squares of rates' differences, which come in steps."""
@@ -114,22 +114,16 @@ def ask_others(scored: Sequence[Scored], measure: Measure) -> Answer | None:
         return _answer(0.0, error, found.freedom, 1.0, reach, method=f"no {unit[:-1]} differs", check=check)
     error = _error(found, scored, measure)
     p = 2 * _tail(found.freedom, abs(found.mean) / error) if error else 0.0
-    floor, method = _floor(found, check, measure), f"t over {unit}"
+    floor, method = _floor(found, check), f"t over {unit}"
     if p < floor:
         p, method = floor, f"sign-flip over {unit}"
         error = _error_behind(found.mean, p, found.freedom) or error
     return _answer(found.mean, error, found.freedom, p, reach, method=method, check=check)
 
 
-def _floor(found: Clustered, check: PValue, measure: Measure) -> float:
-    """The smallest p that these signs can have, whatever the sizes of the differences.
-
-    Exactly, where all differences are equal and show no spread. By half (mid-p) for rates of which few units
-    differ: there the spread is hardly known.
-    """
-    if found.standard_error <= _ROUNDING * abs(found.mean):
-        return 2.0 ** (1 - check.differing)
-    return 2.0**-check.differing if measure.is_rate and check.differing < TRUSTED_UNITS else 0.0
+def _floor(found: Clustered, check: PValue) -> float:
+    """The p of the exact sign-flip where all differences are equal, for they show no spread."""
+    return 2.0 ** (1 - check.differing) if found.standard_error <= _ROUNDING * abs(found.mean) else 0.0
 
 
 def _error(found: Clustered, scored: Sequence[Scored], measure: Measure) -> float:

@@ -1,7 +1,7 @@
 """What a comparison found, in a sentence that answers both questions and can't be read as more than it is."""
 
 from labrunner.analysis.comparing.comparison import Comparison, find
-from labrunner.analysis.comparing.questions import FEWEST_UNITS
+from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.inference.interval import LEVEL
 
@@ -45,7 +45,7 @@ def _describe_others(comparison: Comparison) -> str:
     )
     if answer.p_adjusted < ALPHA or answer.check is None:
         return told
-    if 2.0**-answer.check.differing >= ALPHA:
+    if answer.check.differing < FEWEST_DIFFERING:
         few = answer.check.differing
         return f"{told} Only {few} {comparison.unit} differ: too few to show anything."
     return told
