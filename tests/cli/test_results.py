@@ -1,6 +1,7 @@
 """`show`, `compare`, `query`, `export` and `plan --power`, as people call them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_what_is_required_and_not_met_is_exit_4(here: Path, command: str) -> Non
     assert "not met: pass >= 0.9: base's pass is 0.25" in unmet.err
     assert "not met: base >= new: it is worse than that" in unmet.err
     assert "not met: --require-stable: not bounded:" in unmet.err
+
+
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_how_far_retries_may_have_moved_a_mean_is_the_experiments_own(tmp_path: Path, command: str) -> None:
+    grid = make_grid(tasks=16, variants=("base", "new"), replications=2)
+    write_run(tmp_path / ".lab" / "runs", replace(grid, retry_margin=0.9), script)
+    assert lab(command, "made", "--require-stable", cwd=tmp_path).code == 0
+    assert "0.9 of its scale" in lab("show", "made", cwd=tmp_path).out
 
 
 def test_a_wrong_requirement_is_bad_input_before_anything_is_read(here: Path) -> None:

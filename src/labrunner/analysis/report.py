@@ -17,7 +17,7 @@ from labrunner.analysis.describing.figures import Figures, compute_all, from_pla
 from labrunner.analysis.describing.price import Standing, rank
 from labrunner.analysis.judging.cautions import Caution, find_cautions
 from labrunner.analysis.judging.outage import Outage, find_outage
-from labrunner.analysis.judging.retryshift import RetryShift, report_retries
+from labrunner.analysis.judging.retryshift import MARGIN, RetryShift, report_retries
 from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.sums.conduct import Conduct
 from labrunner.analysis.sums.expense import Expense
@@ -56,12 +56,14 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
     budget: Budget | None = None,
     conduct: Conduct | None = None,
     population: Population = "tasks_like_these",
+    retry_margin: float = MARGIN,
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
     figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
     arms = make_arms(tally, planned, population=population)
     comparisons = compare_all([(arms[0], other) for other in arms[1:]]) if with_intervals else ()
-    shift = report_retries(list(zip(arms, figures, strict=True))) if with_intervals else None
+    told = list(zip(arms, figures, strict=True))
+    shift = report_retries(told, margin=retry_margin) if with_intervals else None
     outage = find_outage(expense.variants) if expense and with_intervals else None
     return Report(
         has_intervals=with_intervals,

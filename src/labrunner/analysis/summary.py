@@ -9,6 +9,7 @@ from dataclasses import asdict
 import msgspec
 
 from labrunner.analysis.describing.figures import Figures
+from labrunner.analysis.judging.retryshift import MARGIN
 from labrunner.analysis.report import Report, from_ext, make_report, to_ext
 from labrunner.analysis.sums.conduct import Conduct
 from labrunner.analysis.sums.expense import Expense
@@ -33,6 +34,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     lineage: Lineage | None = None,
     conduct: Conduct | None = None,
     population: Population = "tasks_like_these",
+    retry_margin: float = MARGIN,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
@@ -46,6 +48,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
         budget=budget,
         conduct=conduct,
         population=population,
+        retry_margin=retry_margin,
     )
     figures = report.figures
     return SummaryRecord(

@@ -265,3 +265,5 @@ class Experiment:
     """Digest of what is measured: everything but policy, names for people, and where files lie."""
     population: Population = "tasks_like_these"
     """What conclusions and gates speak of."""
+    retry_margin: float = 0.02
+    """By how much of its scale retries may have moved a mean."""

@@ -293,6 +293,9 @@ class ExperimentFile(Part):
     population: Literal["tasks_like_these", "these_tasks"] = "tasks_like_these"
     """What conclusions and `--require` speak of: tasks of the same kind as these, which needs six tasks or
     groups at least; or these very tasks, for a fixed suite that is the whole point."""
+    retry_margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    """By how much of its scale retries may have moved a mean before they are said to have bent it, and
+    `--require-stable` is not met."""
     order: Literal["balanced", "by_variant", "by_task", "shuffled"] = "balanced"
     """Order of the trials. `balanced`: replication, then task, then variant; `by_variant`: variant,
     replication, task; `by_task`: task, replication, variant; `shuffled`: by the seed."""

@@ -76,6 +76,7 @@ def _experiment(
         replications=file.replications,
         order=Order(file.order),
         population=file.population,
+        retry_margin=file.retry_margin,
         seed=file.seed,
         grade_on_agent_failure=file.grade_on_agent_failure,
         metadata=file.metadata,

@@ -70,6 +70,7 @@ def compare_runs(
         retry_shift=report_retries(
             list(zip(arms, figures, strict=True)),
             {other.name: first.name for first, other in pairs},
+            margin=min(each.experiment.retry_margin for each in results),
         ),
         cautions=tuple(
             (address(paths), replace(caution, variant_id=f"{prefix}{caution.variant_id}"))

@@ -62,6 +62,7 @@ class Results:
             budget=self.experiment.policy.budget,
             lineage=self.lineage,
             population=self.experiment.population,
+            retry_margin=self.experiment.retry_margin,
             conduct=self.conduct,
         )
         return seal_summary(made, self.basis)
