@@ -56,7 +56,9 @@ def test_how_far_retries_may_have_moved_a_mean_is_the_experiments_own(tmp_path: 
     grid = make_grid(tasks=16, variants=("base", "new"), replications=2)
     write_run(tmp_path / ".lab" / "runs", replace(grid, retry_margin=0.9), script)
     assert lab(command, "made", "--require-stable", cwd=tmp_path).code == 0
-    assert "0.9 of its scale" in lab("show", "made", cwd=tmp_path).out
+    told = lab(command, "made", "--json", cwd=tmp_path).json()
+    shift = told["retry_shift"] if command == "compare" else told["summary"]["ext"]["retry_shift"]
+    assert (shift["margin"], shift["answer"]) == (0.9, "bounded")
 
 
 def test_a_wrong_requirement_is_bad_input_before_anything_is_read(here: Path) -> None:
