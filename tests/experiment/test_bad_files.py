@@ -408,7 +408,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "an unknown sandbox": (
         f"{SMALL}sandbox: {{kind: podman}}\n",
-        "experiment.yaml:5: sandbox.kind: must be 'docker', 'bubblewrap' or 'process', found text 'podman'",
+        "experiment.yaml:5: sandbox.kind: there is no sandbox kind 'podman'; known: bubblewrap, docker, process (built in)",
     ),
     "no memory": (
         f"{SMALL}sandbox: {{memory_mb: 0}}\n",

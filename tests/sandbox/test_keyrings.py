@@ -34,7 +34,7 @@ def carry_out(kind: str, root: str) -> None:
     """An attempt by a runner whose session has a key."""
 
     async def run() -> None:
-        place = make_place(make(kind), Path(root))  # type: ignore[arg-type]
+        place = make_place(make(kind), Path(root))
         shutil.copy(KEYS, place.folders.workspace / "keys.py")
         async with place.open() as sandbox:
             python = place.paths.python

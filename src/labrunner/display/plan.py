@@ -128,7 +128,7 @@ def _show_variant(variant: Variant) -> RenderableType:
         ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),
-        ("network", describe_network(agent.network) if variant.sandbox.kind != "none" else ""),
+        ("network", describe_network(agent.network) if not variant.sandbox.is_none else ""),
         ("time limit", f"{agent.timeout_s:g} s" if agent.command else ""),
         ("sandbox", describe_sandbox(variant.sandbox)),
     ]
@@ -202,8 +202,8 @@ def _describe_program(program: Program) -> list[tuple[str, str]]:
 
 def describe_sandbox(plan: SandboxPlan) -> str:
     """Say where attempts run, and within which limits."""
-    if plan.kind == "none":
-        return "none"
+    if plan.is_none:
+        return plan.kind
     image = f" {plan.image}" if plan.image else ""
     limits = f"{plan.cpus:g} cpus, {plan.memory_mb} MB memory, {plan.pids} processes, {plan.disk_mb} MB disk"
     asked = f"; asked for: {', '.join(plan.asked)}" if plan.asked else ""

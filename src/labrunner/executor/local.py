@@ -9,7 +9,7 @@ from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Discard
 from labrunner.executor.release import release_attempt
 from labrunner.executor.words import check_words
-from labrunner.experiment.resolved import SandboxKind, SandboxPlan, TaskSpec, Variant
+from labrunner.experiment.resolved import SandboxPlan, TaskSpec, Variant
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Demands, SandboxMaker, Survivor
 from labrunner.trial import phases
@@ -25,7 +25,7 @@ NAMED: Final = 3
 class LocalExecutor:
     """Runs each attempt in a sandbox of this machine; its files already lie where they belong."""
 
-    def __init__(self, context: TrialContext, make: Callable[[SandboxKind], SandboxMaker]) -> None:
+    def __init__(self, context: TrialContext, make: Callable[[str], SandboxMaker]) -> None:
         """Take what all attempts share, and how sandboxes of a kind are made."""
         self._context = context
         kinds = {variant.sandbox.kind for variant in context.experiment.variants}

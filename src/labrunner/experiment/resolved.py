@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from labrunner.policy.budget import Budget
 
-SandboxKind = Literal["docker", "bubblewrap", "process", "fake", "none"]
-"""`none` is for Python tasks that only ask a model; nothing can be run in it."""
+NO_SANDBOX: Final = "none"
+"""The kind of Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
 Population = Literal["tasks_like_these", "these_tasks"]
 """What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
@@ -106,7 +106,7 @@ class Grader:
 class SandboxPlan:
     """Where attempts of a variant run, and within which limits."""
 
-    kind: SandboxKind
+    kind: str
     image: str | None
     build: Folder | None
     pull: Literal["preflight", "lazy", "never"]
@@ -121,6 +121,11 @@ class SandboxPlan:
     limits: Literal["enforced", "best_effort"]
     asked: tuple[str, ...]
     """Names of the limits that the author wrote down: these must be enforced; defaults where the host can."""
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is no sandbox at all."""
+        return self.kind == NO_SANDBOX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment import codec
 from labrunner.experiment.addresses import hide_credentials
-from labrunner.experiment.resolved import Experiment, SandboxKind
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.capacity import Host, decide_concurrency
 from labrunner.records.encoding import canonical
@@ -66,12 +66,12 @@ class RunOptions:
     env_file: Path | None = None
     overrides: Mapping[str, object] = field(default_factory=dict)
     """What the command line changed about the experiment's file: kept, so that the file can be read again."""
-    make: Callable[[SandboxKind], SandboxMaker] = field(default_factory=registry.remember)
+    make: Callable[[str], SandboxMaker] = field(default_factory=registry.remember)
     keep_sandbox: bool = False
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
-    executor: Callable[[TrialContext, Callable[[SandboxKind], SandboxMaker]], Executor] = LocalExecutor
+    executor: Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor] = LocalExecutor
     """Who carries attempts out."""
     reread: Reread = reread_file
     """How the experiment of a run that lies there is resolved anew."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import SandboxPlan
@@ -19,8 +20,10 @@ from labrunner.sandbox.door import (
     GuestPaths,
     Phase,
     Sandbox,
+    SandboxMaker,
     SandboxSpec,
 )
+from labrunner.sandbox.kind import SandboxKind
 from labrunner.sandbox.mortal import Mortal
 from labrunner.sandbox.paths import host_paths
 from labrunner.sandbox.processes.cgroup import control_groups
@@ -85,7 +88,7 @@ class ProcessMaker(Mortal):
 
         advice = "bare processes have no control group here"
         return (
-            *check_fields(plan, "process", demands),
+            *check_fields(plan, demands, is_bare=True),
             await try_launch(self, plan),
             *check_limits(plan, enforcement(plan).limits, advice),
         )
@@ -99,3 +102,11 @@ class ProcessMaker(Mortal):
         found = enforcement(spec.plan)
         runner = PhaseRunner(spec=spec, enforcement=found)
         yield ProcessSandbox(spec=spec, runner=runner, limits=found.limits)
+
+
+def _make(*, anew: bool) -> SandboxMaker:
+    del anew  # nothing is ever remembered
+    return ProcessMaker()
+
+
+KIND: Final = SandboxKind(make=_make, isolates_network=False, is_isolated=False)

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import assert_never
 
 from labrunner.errors import InputError
-from labrunner.experiment.resolved import SandboxKind
+from labrunner.experiment.resolved import NO_SANDBOX
+from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.sandbox.door import SandboxMaker
+from labrunner.sandbox.kind import SandboxKind
 
 
-def remember(*, anew: bool = False) -> Callable[[SandboxKind], SandboxMaker]:
+def remember(*, anew: bool = False) -> Callable[[str], SandboxMaker]:
     """Make each kind once: what preflight found out is what the run is then carried out with.
 
     `anew` lets preflight try everything, whatever it has proven before.
@@ -17,26 +18,16 @@ def remember(*, anew: bool = False) -> Callable[[SandboxKind], SandboxMaker]:
     return cache(partial(make, anew=anew))
 
 
-def make(kind: SandboxKind, *, anew: bool = False) -> SandboxMaker:
+def make(kind: str, *, anew: bool = False) -> SandboxMaker:
     """Return a maker of that kind; nothing is started or probed by this."""
-    match kind:
-        case "bubblewrap":
-            from labrunner.sandbox.bubblewrap.namespaced import BubblewrapMaker
+    if kind == NO_SANDBOX:
+        raise InputError("sandbox", "this task has no sandbox; give it one, such as bubblewrap or docker")
+    return find_kind(kind).make(anew=anew)
 
-            return BubblewrapMaker()
-        case "process":
-            from labrunner.sandbox.bare import ProcessMaker
 
-            return ProcessMaker()
-        case "fake":
-            from labrunner.sandbox.fake import FakeMaker
-
-            return FakeMaker()
-        case "docker":
-            from labrunner.sandbox.docker.maker import DockerMaker
-
-            return DockerMaker(trusts_proofs=not anew)
-        case "none":
-            raise InputError("sandbox", "this task has no sandbox; give it one, such as bubblewrap or docker")
-        case _:
-            assert_never(kind)
+def find_kind(name: str) -> SandboxKind:
+    """Load a kind."""
+    found = KINDS.find(name, "sandbox")
+    if not isinstance(found, SandboxKind):
+        raise InputError("sandbox", f"the sandbox kind {name!r} must be a SandboxKind, found its facts only")
+    return found

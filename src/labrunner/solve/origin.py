@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.resolved import Experiment, Program, SandboxKind
+from labrunner.experiment.resolved import Experiment, Program
 from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.records.run import RunRecord
 from labrunner.runner.rereading import reread_file
@@ -47,7 +47,7 @@ class PythonTasks:
         self._lives[resolved.experiment.digest] = resolved.live
         return resolved.experiment
 
-    def executor(self, context: TrialContext, make: Callable[[SandboxKind], SandboxMaker]) -> Executor:
+    def executor(self, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
         """Who carries out an experiment's attempts."""
         program = context.experiment.variants[0].program
         if program is None or not program.in_process:

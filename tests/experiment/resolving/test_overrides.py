@@ -94,7 +94,7 @@ def test_fail_on_error_may_come_as_text(bench: Bench, text: str, value: bool | f
         (Overrides(limit=0), "--limit: must be at least 1, found 0"),
         (Overrides(replications=0), "--replications: replications: must be at least 1, found the number 0"),
         (Overrides(max_concurrency="many"), "--max-concurrency: max_concurrency: must be auto or a whole number from 1 on, found text 'many'"),
-        (Overrides(sandbox="podman"), "--sandbox: must be 'docker', 'bubblewrap' or 'process', found text 'podman'"),
+        (Overrides(sandbox="podman"), "--sandbox: there is no sandbox kind 'podman'; known: bubblewrap, docker, process (built in)"),
         (Overrides(env={"A-B": "x"}), "--env: 'A-B' can't be a variable's name: letters, digits and _, no digit first"),
         (Overrides(sets=(("agent.timeout", "5"),)), "--set agent.timeout=5: agent.timeout: there is no such field; did you mean 'timeout_s'?"),
         (Overrides(sets=(("agent.timeout_s", "soon"),)), "--set agent.timeout_s=soon: agent.timeout_s: must be a number, found text 'soon'"),

@@ -28,18 +28,18 @@ async def test_a_launch_that_goes_wrong_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes", "names"),
+    ("is_bare", "changes", "names"),
     [
-        ("bubblewrap", {}, []),
-        ("bubblewrap", {"read_only": True}, []),
-        ("process", {"read_only": True}, ["sandbox.read_only"]),
-        ("process", {"image": "x", "tmpfs": {"/run": "size=1m"}}, ["sandbox.image", "sandbox.tmpfs"]),
+        (False, {}, []),
+        (False, {"read_only": True}, []),
+        (True, {"read_only": True}, ["sandbox.read_only"]),
+        (True, {"image": "x", "tmpfs": {"/run": "size=1m"}}, ["sandbox.image", "sandbox.tmpfs"]),
     ],
 )
 def test_fields_that_need_a_container_are_refused(
-    kind: Any, changes: dict[str, Any], names: list[str]
+    is_bare: bool, changes: dict[str, Any], names: list[str]
 ) -> None:
-    assert [check.name for check in check_fields(plan(**changes), kind, NO_DEMANDS)] == names
+    assert [check.name for check in check_fields(plan(**changes), NO_DEMANDS, is_bare=is_bare)] == names
 
 
 def test_an_old_bwrap_is_a_warning() -> None:

@@ -80,7 +80,7 @@ def test_it_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_build_takes_the_place_of_an_image(tmp_path: Path) -> None:
     (tmp_path / "box").mkdir()
     path = service(tmp_path, "build: {context: box, dockerfile: Dockerfile}\nx-local: true")
-    assert read_compose(path).sandbox == {"kind": "docker", "build": str(tmp_path / "box")}
+    assert read_compose(path).sandbox == {"build": str(tmp_path / "box")}
     assert read_compose(service(tmp_path, "build: ./box", image="")).sandbox["build"] == str(tmp_path / "box")
 
 

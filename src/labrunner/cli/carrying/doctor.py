@@ -4,8 +4,10 @@ import asyncio
 import sys
 from dataclasses import replace
 
+from labrunner.cli.carrying.doors import list_doors
 from labrunner.cli.carrying.target import Call, find_scripts, make_target_app
 from labrunner.display.checks import show_checks, show_machine
+from labrunner.display.doors import show_doors
 from labrunner.display.text.console import make_console
 from labrunner.errors import ExitCode
 from labrunner.experiment.resolved import Experiment
@@ -30,11 +32,14 @@ def doctor(call: Call) -> int:
 
 def _examine_machine(call: Call) -> int:
     """Check what can be checked without an experiment."""
-    checks = list(asyncio.run(examine_machine(call.log_dir)))
+    checks, known = list(asyncio.run(examine_machine(call.log_dir))), list_doors()
     if call.as_json:
-        sys.stdout.write(canonical.encode_line({"checks": checks, "experiment": None}).decode())
+        sys.stdout.write(
+            canonical.encode_line({"checks": checks, "experiment": None, "known": known}).decode()
+        )
     else:
         make_console().print(show_machine(checks, find_scripts()))
+        make_console().print(show_doors(known))
     return int(ExitCode.SUCCESS)
 
 
@@ -50,10 +55,12 @@ def _examine(experiment: Experiment, options: RunOptions) -> list[Check]:
 
 
 def _print(checks: list[Check], *, as_json: bool) -> None:
+    known = list_doors()
     if as_json:
-        sys.stdout.write(canonical.encode_line({"checks": checks}).decode())
+        sys.stdout.write(canonical.encode_line({"checks": checks, "known": known}).decode())
     else:
         make_console().print(show_checks(checks))
+        make_console().print(show_doors(known))
 
 
 app = make_target_app(

@@ -13,6 +13,7 @@ import typer
 from labrunner.cli.options import make_app
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
+from labrunner.experiment.sandbox_kinds import BUBBLEWRAP, PROCESS
 from labrunner.files.durable import storing
 from labrunner.sandbox.bubblewrap.program import works_here
 
@@ -43,7 +44,7 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
     """Write a template's files; nothing is overwritten."""
     files = dict(_files(_template(template)))
     works, reason = works_here()
-    kind = "bubblewrap" if works else "process"
+    kind = BUBBLEWRAP if works else PROCESS
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-.") or "experiment"
     with storing("writing an experiment to", directory):
         taken = [name for name in files if (directory / name).exists()]
@@ -55,7 +56,7 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
             target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
     say(f"wrote {len(files)} files to {directory}")
     if not works and any(SANDBOX in text for text in files.values()):
-        say(f"bubblewrap does not work here ({reason}), so it uses the sandbox `process`: no isolation")
+        say(f"{BUBBLEWRAP} does not work here ({reason}), so it uses the sandbox `{PROCESS}`: no isolation")
     where = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
     say(f"next: {where}{NEXT[template]}")
 

@@ -17,6 +17,7 @@ from labrunner.experiment.authoring.values import (
     GuestPath,
     Id,
     JsonMap,
+    KindName,
     MaxConcurrency,
     NetworkChoice,
     SchemaVersion,
@@ -130,9 +131,9 @@ class GraderPart(Part):
 class SandboxPart(Part):
     """Where attempts run, and within which limits."""
 
-    kind: Literal["docker", "bubblewrap", "process"] | None = None
+    kind: KindName | None = None
     """What sandboxes are made of; null is `docker` when an image is named anywhere, else `bubblewrap`.
-    `process` isolates nothing."""
+    `process` isolates nothing; other packages may bring more."""
     image: Text | None = None
     """Image for docker. `$name` puts bindings in."""
     build: Text | None = None

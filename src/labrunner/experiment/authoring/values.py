@@ -16,6 +16,7 @@ from pydantic import AfterValidator, PlainValidator
 
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.resolved import Network
+from labrunner.experiment.sandbox_kinds import check_kind
 from labrunner.policy.causes import BLAMABLE
 from labrunner.records.encoding import canonical
 
@@ -272,6 +273,9 @@ ExitCodes: TypeAlias = Annotated[dict[int, str | None], *_as(parse_exit_codes, "
 FailOnError: TypeAlias = Annotated[bool | float, *_as(parse_fail_on_error, "true, false or number")]
 MaxConcurrency: TypeAlias = Annotated[
     int | Literal["auto"], *_as(parse_max_concurrency, "`auto` or whole number")
+]
+KindName: TypeAlias = Annotated[
+    str, AfterValidator(check_kind), Shown("`docker`, `bubblewrap`, `process`, another kind")
 ]
 SchemaVersion: TypeAlias = Annotated[int, *_as(parse_schema, "`1`")]
 Id: TypeAlias = Annotated[str, *_as(parse_id, "text")]

@@ -14,7 +14,6 @@ from labrunner.experiment.resolved import (
     Folder,
     Grader,
     Network,
-    SandboxKind,
     SandboxPlan,
     Setup,
 )
@@ -90,7 +89,7 @@ def resolve_setup(section: Section[SetupPart], names: Names, problems: Problems)
 
 
 def resolve_sandbox(
-    section: Section[SandboxPart], kind: SandboxKind, bindings: Mapping[str, object], reading: Reading
+    section: Section[SandboxPart], kind: str, bindings: Mapping[str, object], reading: Reading
 ) -> SandboxPlan:
     """Resolve where a variant's attempts run."""
     part, image = section.part, None
@@ -126,13 +125,13 @@ def resolve_dir(
 
 
 def host_network(
-    section: Section[AgentPart] | Section[GraderPart] | Section[SetupPart], problems: Problems
+    section: Section[AgentPart] | Section[GraderPart] | Section[SetupPart], kind: str, problems: Problems
 ) -> Network:
-    """Give the network of a bare process: the host's. Anything else that was written is refused."""
+    """Give the network of a kind that isolates none: the host's. Anything else is refused."""
     if "network" in section.part.model_fields_set and section.part.network.mode != "full":
         problems.add(
             section.at("network").where,
-            f"the process sandbox has no network isolation, found {section.part.network.mode}; "
+            f"the {kind} sandbox has no network isolation, found {section.part.network.mode}; "
             "write full, or use bubblewrap",
         )
     return Network(mode="full")

@@ -18,7 +18,6 @@ from labrunner.experiment.resolved import (
     KeepPolicy,
     Order,
     Policy,
-    SandboxKind,
     TaskSpec,
     Variant,
 )
@@ -34,6 +33,7 @@ from labrunner.experiment.resolving.variants import (
     sandbox_section,
     written_variants,
 )
+from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.policy.budget import Budget
 
 
@@ -58,8 +58,8 @@ def _experiment(
     tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: Path
 ) -> Experiment:
     file = reading.file
-    default_kind = _default_kind(tasks, variants, reading)
-    resolved = tuple(resolve_variant(variant, default_kind, reading) for variant in variants)
+    kind = _default_kind(tasks, variants, reading)
+    resolved = tuple(resolve_variant(variant, kind, reading) for variant in variants)
     bound = {name for variant in variants for name in variant.part.bindings}
     kinds = frozenset(variant.sandbox.kind for variant in resolved)
     rules = make_rules(tasks, bound, kinds, reading)
@@ -109,13 +109,11 @@ def _refuse_file(reading: Reading) -> None:
     refuse_unbuilt(file, lambda name: where((name,)), problems)
 
 
-def _default_kind(
-    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading
-) -> SandboxKind:
-    """Docker when an image is named anywhere, else bubblewrap."""
+def _default_kind(tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading) -> str:
+    """Decide by whether an image is named anywhere."""
     parts = [sandbox_section(variant, reading).part for variant in variants]
     imaged = any(part.image or part.build for part in parts) or any(task.row.image for task in tasks)
-    return "docker" if imaged else "bubblewrap"
+    return default_kind(is_imaged=imaged)
 
 
 def _check_prompts(tasks: Sequence[TaskSpec], variants: Sequence[Variant], reading: Reading) -> None:

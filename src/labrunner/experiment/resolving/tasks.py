@@ -18,7 +18,6 @@ from labrunner.experiment.resolved import (
     Grader,
     Network,
     Resources,
-    SandboxKind,
     Setup,
     TaskSpec,
     WorkspaceFile,
@@ -34,6 +33,7 @@ from labrunner.experiment.resolving.naming import (
 )
 from labrunner.experiment.resolving.parts import host_network, resolve_grader, resolve_setup
 from labrunner.experiment.resolving.selection import FilterNames, TaskFilter, select_tasks
+from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.experiment.sources.task_files import Row, inline_rows, read_rows
 from labrunner.records.encoding import canonical
 
@@ -66,8 +66,10 @@ class TaskRules:
     names: Names
     """For what a task brings for setup, agent and grader alike."""
     grader_names: Names
-    kinds: frozenset[SandboxKind]
+    kinds: frozenset[str]
     """Of the variants' sandboxes: a task runs in all of them."""
+    open_kinds: frozenset[str]
+    """Those of them that isolate no network."""
     grader: Grader | None
     """The experiment's own; None when every task brings one of its own."""
 
@@ -97,10 +99,16 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
 
 
 def make_rules(
-    tasks: Sequence[WrittenTask], bound: Collection[str], kinds: frozenset[SandboxKind], reading: Reading
+    tasks: Sequence[WrittenTask], bound: Collection[str], kinds: frozenset[str], reading: Reading
 ) -> TaskRules:
     """Resolve the experiment's own grader, where a task needs it."""
-    rules = TaskRules(names=task_names(bound), grader_names=grader_names(bound), kinds=kinds, grader=None)
+    rules = TaskRules(
+        names=task_names(bound),
+        grader_names=grader_names(bound),
+        kinds=kinds,
+        open_kinds=frozenset(kind for kind in kinds if not KINDS.find(kind, "sandbox").isolates_network),
+        grader=None,
+    )
     if tasks and all(task.row.grader is not None for task in tasks):
         return rules
     section = Section.of(reading.file.grader, reading.document, "grader")
@@ -214,10 +222,10 @@ def _network(
     section: Section[GraderPart] | Section[SetupPart], rules: TaskRules, reading: Reading
 ) -> Network:
     """Give a task's network; one that some variant's sandbox can't keep is refused."""
-    if "process" not in rules.kinds:
+    if not rules.open_kinds:
         return section.part.network
-    of_process = host_network(section, reading.problems)
-    return of_process if rules.kinds == {"process"} else section.part.network
+    of_host = host_network(section, min(rules.open_kinds), reading.problems)
+    return of_host if rules.open_kinds == rules.kinds else section.part.network
 
 
 def _workspace(row: TaskRow, spot: Spot, reading: Reading) -> Folder | None:

@@ -10,11 +10,12 @@ from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.digests import digest_variant
-from labrunner.experiment.resolved import SandboxKind, Variant
+from labrunner.experiment.resolved import Variant
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.naming import agent_names
 from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
 from labrunner.experiment.resolving.substitution import BUILT_INS, escape, is_name, scalar_text
+from labrunner.experiment.sandbox_kinds import KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def sandbox_section(variant: WrittenVariant, reading: Reading) -> Section[Sandbo
     return own.over(asked, Spot(origin=option, path=()))
 
 
-def resolve_variant(variant: WrittenVariant, default_kind: SandboxKind, reading: Reading) -> Variant:
+def resolve_variant(variant: WrittenVariant, default_kind: str, reading: Reading) -> Variant:
     """Resolve one variant."""
     part, spot, bindings, problems = variant.part, variant.spot, variant.part.bindings, reading.problems
     agent = _agent_section(variant, reading)
@@ -94,11 +95,11 @@ def resolve_variant(variant: WrittenVariant, default_kind: SandboxKind, reading:
         sandbox=resolve_sandbox(sandbox, kind, bindings, reading),
         digest="",
     )
-    if kind == "process":
+    if not KINDS.find(kind, sandbox.at("kind").where).isolates_network:
         resolved = replace(
             resolved,
-            agent=replace(resolved.agent, network=host_network(agent, problems)),
-            setup=replace(resolved.setup, network=host_network(setup, problems)),
+            agent=replace(resolved.agent, network=host_network(agent, kind, problems)),
+            setup=replace(resolved.setup, network=host_network(setup, kind, problems)),
         )
     return replace(resolved, digest=digest_variant(resolved))
 

@@ -43,7 +43,7 @@ def estimate_footprint(experiment: Experiment, concurrency: int) -> Footprint:
         merged_plan(task, variant).disk_mb
         for task in experiment.tasks
         for variant in experiment.variants
-        if variant.sandbox.kind != "none"
+        if not variant.sandbox.is_none
     ]
     return Footprint(
         records=trials * RECORDED,

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from labrunner.executor.door import Executor
-from labrunner.experiment.resolved import Experiment, SandboxKind
+from labrunner.experiment.resolved import Experiment, SandboxPlan
+from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
 from labrunner.files.strangers.masking import SHORTEST
 from labrunner.sandbox.door import Check
 from labrunner.sandbox.processes.room import look_at
+from labrunner.sandbox.registry import find_kind
 
 LEAST_FILES: Final = 192
 """Open files that one sandbox of processes takes, with whatever watches over it."""
-FILES_PER_TRIAL: Final[Mapping[SandboxKind, int]] = {"bubblewrap": 14, "docker": 4, "process": 2}
 OWN_FILES: Final = 96
 
 
@@ -39,7 +40,7 @@ async def examine(
 def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
     """Tell of a limit of open files that trials will run into."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    each = max(FILES_PER_TRIAL.get(variant.sandbox.kind, 1) for variant in experiment.variants)
+    each = max(_open_files(variant.sandbox) for variant in experiment.variants)
     wanted = max(LEAST_FILES, OWN_FILES + each * at_once)
     if limit == resource.RLIM_INFINITY or limit >= wanted:
         return
@@ -52,6 +53,11 @@ def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
     is_enough = limit >= LEAST_FILES
     severity: Literal["error", "warning"] = "warning" if is_enough else "error"
     yield Check(name="open files", passed=False, severity=severity, message=f"{told}: {remedy}")
+
+
+def _open_files(plan: SandboxPlan) -> int:
+    """What one attempt takes; a maker of the caller's own may have a kind that nobody else knows."""
+    return find_kind(plan.kind).open_files if KINDS.has(plan.kind) else 1
 
 
 def declared_secrets(experiment: Experiment) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 """Preflight of sandboxes: prove with one real launch that they work here, and say in words why not."""
 
+from collections.abc import Callable
+
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.resolved import Network, SandboxKind, SandboxPlan
+from labrunner.experiment.resolved import Network, SandboxPlan
 from labrunner.files.scraps import LAUNCH, scrap_folder
-from labrunner.sandbox.bubblewrap.program import Bwrap, explain, look_at_host
+from labrunner.sandbox.bubblewrap.program import Bwrap
 from labrunner.sandbox.door import AttemptFolders, Check, Demands, Phase, SandboxMaker, SandboxSpec
 from labrunner.sandbox.paths import is_of_attempt
 
@@ -16,8 +18,11 @@ PROBE = Phase(
 )
 
 
-async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
-    """Carry out one small phase, limits included, and look at what it left."""
+async def try_launch(maker: SandboxMaker, plan: SandboxPlan, *, explain: Callable[[str], str] = str) -> Check:
+    """Carry out one small phase, limits included, and look at what it left.
+
+    `explain` makes of what was seen what people can act on.
+    """
     try:
         with scrap_folder(LAUNCH) as place:
             problem = await _launch(maker, plan, AttemptFolders(root=place))
@@ -29,7 +34,7 @@ async def try_launch(maker: SandboxMaker, plan: SandboxPlan) -> Check:
         return Check(name=plan.kind, passed=False, message=told)
     if problem is None:
         return Check(name=plan.kind, passed=True, message=f"a {plan.kind} sandbox was started and ended")
-    return Check(name=plan.kind, passed=False, message=_why(plan.kind, problem))
+    return Check(name=plan.kind, passed=False, message=explain(problem))
 
 
 async def _launch(maker: SandboxMaker, plan: SandboxPlan, folders: AttemptFolders) -> str | None:
@@ -44,14 +49,6 @@ async def _launch(maker: SandboxMaker, plan: SandboxPlan, folders: AttemptFolder
     return None
 
 
-def _why(kind: SandboxKind, problem: str) -> str:
-    if kind != "bubblewrap":
-        return problem
-    from labrunner.sandbox.bubblewrap.program import find_bwrap
-
-    return explain(look_at_host(find_bwrap()), problem)
-
-
 def check_bwrap(bwrap: Bwrap | None) -> tuple[Check, ...]:
     """Warn of a bwrap that is too old to close every door."""
     if bwrap is None or bwrap.closes_user_namespaces:
@@ -63,29 +60,28 @@ def check_bwrap(bwrap: Bwrap | None) -> tuple[Check, ...]:
     return (Check(name="bwrap", passed=False, severity="warning", message=message),)
 
 
-def check_fields(plan: SandboxPlan, kind: SandboxKind, demands: Demands) -> tuple[Check, ...]:
+def check_fields(plan: SandboxPlan, demands: Demands, *, is_bare: bool) -> tuple[Check, ...]:
     """Refuse what only a container can honour."""
     only_docker = {
         "image": plan.image is not None,
         "build": plan.build is not None,
         "workdir": plan.workdir is not None,
         "tmpfs": bool(plan.tmpfs),
-        "read_only": plan.read_only and kind == "process",
+        "read_only": plan.read_only and is_bare,
     }
     return tuple(
         Check(
             name=f"sandbox.{name}",
             passed=False,
-            message=f"the {kind} sandbox can't honour `{name}`: remove it, or use docker",
+            message=f"the {plan.kind} sandbox can't honour `{name}`: remove it, or use docker",
         )
-        for name, asked in (only_docker | _demanded(demands, kind)).items()
+        for name, asked in (only_docker | _demanded(demands, is_bare=is_bare)).items()
         if asked
     )
 
 
-def _demanded(demands: Demands, kind: SandboxKind) -> dict[str, bool]:
+def _demanded(demands: Demands, *, is_bare: bool) -> dict[str, bool]:
     """Each phase in bubblewrap has processes and a read-only system of its own: strict and fresh already."""
-    is_bare = kind == "process"
     inside = [path for path in demands.collect if path.startswith("/") and not is_of_attempt(path)]
     return {
         "user": demands.agent_user is not None or demands.grader_user is not None,

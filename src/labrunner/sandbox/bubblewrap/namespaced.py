@@ -225,9 +225,9 @@ class BubblewrapMaker(Mortal):
         from labrunner.sandbox.bubblewrap.launch_check import check_bwrap, check_fields, try_launch
 
         return (
-            *check_fields(plan, "bubblewrap", demands),
+            *check_fields(plan, demands, is_bare=False),
             *check_bwrap(find_bwrap()),
-            await try_launch(self, plan),
+            await try_launch(self, plan, explain=_explain),
             *check_limits(
                 plan, enforcement(plan).limits, "there is no control group that this user may make"
             ),
@@ -263,6 +263,10 @@ class BubblewrapMaker(Mortal):
             contents = [*(content for _, content in host_view().files), make_filter()]
             self._files = CopiedFiles(content for content in contents if content is not None)
         return self._files
+
+
+def _explain(problem: str) -> str:
+    return explain(look_at_host(find_bwrap()), problem)
 
 
 def hold_in_memory(content: bytes) -> int:

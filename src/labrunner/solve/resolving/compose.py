@@ -106,7 +106,7 @@ class _Service:
         agent = {key[6:]: value for key, value in found.items() if key.startswith("agent.")}
         env = found.pop("env", {})
         sandbox = {key: value for key, value in found.items() if not key.startswith("agent.")}
-        return Surroundings(sandbox={"kind": "docker", **sandbox}, agent=agent, env=env)
+        return Surroundings(sandbox=sandbox, agent=agent, env=env)
 
     def _image(self, name: str) -> Iterator[tuple[str, Any]]:
         yield "image", self._text(name)

@@ -12,6 +12,7 @@ from labrunner.errors import InputError
 from labrunner.experiment import resolved
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.resolving.substitution import escape
+from labrunner.experiment.sandbox_kinds import has_images
 from labrunner.solve.resolving.compose import is_compose
 from labrunner.solve.values import kinds
 from labrunner.solve.values.messages import from_plain, to_plain
@@ -119,7 +120,7 @@ def _input(sample: Sample, id: str, where: str) -> object:
 
 def _own_sandbox(given: object, id: str, where: str) -> dict[str, Any]:
     """What one sample may have of its own: image, folder and limits, never another kind of sandbox."""
-    if isinstance(given, tuple) and len(given) == 2 and given[0] == "docker":
+    if isinstance(given, tuple) and len(given) == 2 and has_images(given[0]):
         if is_compose(str(given[1])):
             told = "a compose file of its own; name image, workdir and limits instead, or give it to the task"
             raise InputError(where, f"sandbox of sample {id}: {given[1]}: {told}")

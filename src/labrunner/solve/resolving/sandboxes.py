@@ -1,4 +1,4 @@
-"""Which sandbox a Python task gets: `docker`, `bubblewrap`, `process`, or fields as in an experiment file."""
+"""Which sandbox a Python task gets: a kind by name, a file or an image with it, or fields as in a file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import InputError
+from labrunner.experiment.sandbox_kinds import PROCESS, has_images
 from labrunner.solve.resolving.compose import COMPOSE_NAMES, Surroundings, is_compose, read_compose
 from labrunner.solve.resolving.task import SandboxChoice
 
 DEFAULT_IMAGE: Final = "python:3.12-bookworm"
-"""For `sandbox="docker"` where no Dockerfile lies beside the task's file."""
-_NAMES: Final = {"local": "process"}
+"""For a kind with images where no Dockerfile lies beside the task's file."""
+_NAMES: Final = {"local": PROCESS}
 
 
 def find_surroundings(override: str | None, chosen: SandboxChoice | None, folder: Path) -> Surroundings:
@@ -19,20 +20,22 @@ def find_surroundings(override: str | None, chosen: SandboxChoice | None, folder
     if override is not None:
         chosen = {**chosen, "kind": override} if isinstance(chosen, Mapping) else override
     if chosen is None:
-        return Surroundings(sandbox={"kind": "process"})
+        return Surroundings(sandbox={"kind": PROCESS})
     if isinstance(chosen, Mapping):
-        is_docker = chosen.get("kind") == "docker"
-        return _with_image(dict(chosen), folder) if is_docker else Surroundings(sandbox=dict(chosen))
+        if not has_images(chosen.get("kind")):
+            return Surroundings(sandbox=dict(chosen))
+        return _with_image(dict(chosen), folder)
     kind, detail = chosen if isinstance(chosen, tuple) else (chosen, None)
     kind = _NAMES.get(kind, kind)
-    if kind != "docker":
+    if not has_images(kind):
         if detail is not None:
             raise InputError("sandbox", f"{kind} takes no file or image, found {detail!r}")
         return Surroundings(sandbox={"kind": kind})
-    return _docker(detail, folder)
+    found = _imaged(detail, folder)
+    return replace(found, sandbox={"kind": kind, **found.sandbox})
 
 
-def _docker(detail: str | None, folder: Path) -> Surroundings:
+def _imaged(detail: str | None, folder: Path) -> Surroundings:
     if detail is None:
         return _beside(folder)
     path = folder / detail
@@ -59,7 +62,7 @@ def _beside(folder: Path) -> Surroundings:
 
 
 def _made_from(**source: str) -> Surroundings:
-    return Surroundings(sandbox={"kind": "docker", **source})
+    return Surroundings(sandbox=dict(source))
 
 
 def _with_image(section: dict[str, Any], folder: Path) -> Surroundings:

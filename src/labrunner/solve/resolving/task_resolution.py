@@ -13,7 +13,7 @@ from labrunner.errors import InputError
 from labrunner.experiment.addresses import hide_credentials
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.digests import digest_experiment, digest_variant
-from labrunner.experiment.resolved import Experiment, Folder, Program, Variant
+from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Program, Variant
 from labrunner.experiment.resolving.overrides import Overrides, apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.resolving.substitution import escape
@@ -185,7 +185,9 @@ def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Ove
         raise InputError(_where(task), "a command needs a sandbox; give the task one, such as 'bubblewrap'")
     variant = experiment.variants[0]
     agent = variant.agent if live.command else replace(variant.agent, command=())
-    sandbox = variant.sandbox if has_sandbox else replace(variant.sandbox, kind="none", cpus=0.0, memory_mb=0)
+    sandbox = (
+        variant.sandbox if has_sandbox else replace(variant.sandbox, kind=NO_SANDBOX, cpus=0.0, memory_mb=0)
+    )
     variant = replace(variant, agent=agent, sandbox=sandbox, program=_program(task, live, overrides))
     variant = replace(variant, digest=digest_variant(variant))
     grader = experiment.tasks[0].grader

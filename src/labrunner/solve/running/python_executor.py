@@ -9,7 +9,7 @@ from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import release_attempt
 from labrunner.experiment.addresses import find_password, reveal_address
-from labrunner.experiment.resolved import Policy, SandboxKind
+from labrunner.experiment.resolved import Policy
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
@@ -29,14 +29,14 @@ class SolveExecutor:
     def __init__(
         self,
         context: TrialContext,
-        make: Callable[[SandboxKind], SandboxMaker],
+        make: Callable[[str], SandboxMaker],
         find_live: Callable[[], LiveTask],
     ) -> None:
         """Take what all attempts share, and how to come by the task's own code once it is needed."""
         self._context = context
         self._find_live = find_live
-        kind = variant_of(context.experiment).sandbox.kind
-        self._maker = None if kind == "none" else make(kind)
+        plan = variant_of(context.experiment).sandbox
+        self._maker = None if plan.is_none else make(plan.kind)
         self._local = None if self._maker is None else LocalExecutor(context, partial(_give, self._maker))
         self._made: Workshop | None = None
 
@@ -110,7 +110,7 @@ class SolveExecutor:
             yield Check(name="cost limit", passed=False, message=told)
 
 
-def _give(maker: SandboxMaker, kind: SandboxKind) -> SandboxMaker:
+def _give(maker: SandboxMaker, kind: str) -> SandboxMaker:
     """The one maker of the run: a Python task has one kind of sandbox."""
     del kind
     return maker
