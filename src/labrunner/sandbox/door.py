@@ -178,6 +178,8 @@ class Phase:
     """Name of its logs; empty for the phase's own."""
     may_repeat: bool = False
     """The caller may run it again if it fails: a sandbox that can wait for that, waits."""
+    afresh: bool = False
+    """Of a grader: in a system that the agent never touched, where the sandbox has such a thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,17 @@
-"""A grader that is a command: run behind the barrier until it gives a judgement, and read strictly."""
+"""A grader that is a command: run behind the barrier until it gives a judgement, and read strictly.
+
+Rule: where the agent changed the system and the grader fails in it, a trial tells whose fault that is. It is
+run once more there and, if it fails again, in a system that the agent never touched. If it judges there, the
+agent broke what graders need: its failure, and no second try. No judgement is taken from these runs.
+"""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from labrunner.errors import GraderFailed
+from labrunner.errors import GraderFailed, SystemBroken
 from labrunner.files.strangers.hostile import read_masked
 from labrunner.records.completion import PhaseFact, Prediction
-from labrunner.sandbox.door import GuestPaths, Sandbox
+from labrunner.sandbox.door import GuestPaths, Phase, Sandbox
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import Notes
 from labrunner.trial.judgement import SCORE_CAP, Identity, Judgement, judge, read_prediction
@@ -41,10 +46,36 @@ class Grading:
             ledger.note_grader(await sandbox.run_grader(phase))
             try:
                 return await asyncio.to_thread(self._read_judgement)
-            except GraderFailed:
+            except GraderFailed as failure:
                 if ledger.grader_tries > retries:
+                    await self._look_for_blame(sandbox, replace(phase, may_repeat=True), failure)
                     raise
             await asyncio.to_thread(preparation.clear_verdicts, scene.folders)
+
+    async def _look_for_blame(self, sandbox: Sandbox, phase: Phase, failure: GraderFailed) -> None:
+        """Raise SystemBroken if the grader fails only in the system that the agent changed."""
+        ledger = self.ledger
+        if not ledger.run.system_changes or ledger.setup is not None:
+            return
+        if await self._judges(sandbox, phase):
+            return
+        if await self._judges(sandbox, replace(phase, afresh=True, may_repeat=False)):
+            told = f"{failure}, but not in a system that the agent never touched"
+            raise SystemBroken("system_broken", told) from failure
+
+    async def _judges(self, sandbox: Sandbox, phase: Phase) -> bool:
+        """Whether the grader gives a judgement; what it says and how it ended is forgotten."""
+        ledger, failed = self.ledger, self.ledger.grader
+        await asyncio.to_thread(preparation.clear_verdicts, ledger.scene.folders)
+        ledger.note_grader(await sandbox.run_grader(phase))
+        try:
+            await asyncio.to_thread(self._read_judgement)
+        except GraderFailed:
+            return False
+        finally:
+            ledger.grader = failed
+            await asyncio.to_thread(preparation.clear_verdicts, ledger.scene.folders)
+        return True
 
     def _read_judgement(self) -> tuple[Judgement, Prediction | None]:
         if failure := classification.grader_failure(self.ledger.grader or PhaseFact()):

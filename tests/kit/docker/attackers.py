@@ -384,6 +384,14 @@ def cheat_take_the_graders_interpreter_away() -> None:
     Path("/usr/bin/python3").unlink()
 
 
+def cheat_have_the_graders_interpreter_fail() -> None:
+    plant("/usr/bin/python3", "#!/bin/busybox ash\nexit 7\n")
+
+
+def cheat_have_the_graders_interpreter_say_nothing() -> None:
+    plant("/usr/bin/python3", "#!/bin/busybox ash\nexit 0\n")
+
+
 # -- honest ones
 
 

@@ -77,6 +77,8 @@ CHANGE_THE_SYSTEM = {
     "cheat_preload_a_library",
     "cheat_replace_the_shell",
     "cheat_replace_python_by_its_like",
+    "cheat_have_the_graders_interpreter_fail",
+    "cheat_have_the_graders_interpreter_say_nothing",
     "cheat_change_what_setup_made",
     "cheat_change_a_tool_in_a_volume",
     "honest_that_installs_tools",

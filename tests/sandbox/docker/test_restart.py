@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SetupFailed
-from labrunner.records.completion import Completion, Graded
+from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.docker.attempt.container import make_nonce
 from labrunner.sandbox.docker.watching.users import find_number, is_roots_number, login
 from labrunner.sandbox.door import Demands
@@ -129,6 +129,9 @@ BREAK = {
     "a shell that ends": "rm -f /bin/sh; printf '#!/bin/busybox false\\n' > /bin/sh; chmod 755 /bin/sh",
     "no user of the grader's": "sed -i /app/d /etc/passwd",
     "no python": "rm -f /usr/bin/python3",
+    "a python that fails": "printf '#!/bin/busybox ash\\nexit 7\\n' > /usr/bin/python3",
+    "a python that says nothing": "printf '#!/bin/busybox ash\\nexit 0\\n' > /usr/bin/python3",
+    "a python that is killed": "printf '#!/bin/busybox ash\\nkill -9 $$$$\\n' > /usr/bin/python3",
 }
 
 
@@ -146,6 +149,23 @@ async def test_a_graders_command_that_is_not_there_is_the_graders_fault(trial: T
     trial.grader = ("/no/such/command",)
     completion = await trial.carry_out()
     assert not isinstance(completion.end, Graded)
+
+
+INSTALL = "printf '#!/bin/sh\\necho made\\n' > /usr/bin/tool; chmod 755 /usr/bin/tool; exit 0"
+
+
+@pytest.mark.parametrize(
+    "grader",
+    ["exit 9", '[ -e tried ] || { touch tried; exit 9; }; echo \'{"verdict": "pass"}\' > ' + SCORE],
+    ids=["always", "the first time"],
+)
+async def test_a_grader_that_fails_by_itself_is_not_blamed_on_who_changed_the_system(
+    trial: Trial, grader: str
+) -> None:
+    trial.agent, trial.grader = shell(INSTALL), shell(grader)
+    end = (await trial.carry_out()).end
+    assert isinstance(end, Failed)
+    assert (end.cause, end.reason) == ("grade_error", "grader_exit")
 
 
 async def test_an_honest_agent_with_root_is_graded_in_the_system_that_it_made(trial: Trial) -> None:
