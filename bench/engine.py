@@ -28,12 +28,11 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.records import schema
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
-from labrunner.runner.sitting.coordinator import Coordinator
-from labrunner.runner.sitting.gate import free_gb_at
-from labrunner.runner.sitting.job import Job
+from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.plan import Plan
+from labrunner.runner.sitting.course import Course, Tallies
+from labrunner.runner.sitting.loop import RunLoop
 from labrunner.runner.sitting.publication import Publisher
-from labrunner.runner.sitting.stopping import StopRequest
-from labrunner.runner.sitting.tallies import Tallies
 from labrunner.runner.start import RunOptions, make_record
 from labrunner.store.layout import RunPaths
 from labrunner.store.writing.create import create_run
@@ -80,19 +79,16 @@ async def coordinate(
     """Carry out a run, on the idle executor unless another one is given."""
     schedule = Schedule.of(experiment)
     async with open_writer(paths) as writer:
-        job = Job(
+        plan = Plan(
             experiment=experiment,
             schedule=schedule,
             run_id=paths.root.name,
+            paths=paths,
             concurrency=int(experiment.policy.max_concurrency),
             grace_s=5.0,
-            stop=StopRequest(),
-            on_finished=on_finished,
-            free_gb=free_gb_at(paths.root),
-            is_done=writer.is_finished,
         )
-        worker = executor or IdleExecutor()
-        await Coordinator(job, worker, writer, Tallies(planned=len(schedule))).run()
+        course = Course(tallies=Tallies(planned=len(schedule)), on_finished=on_finished)
+        await RunLoop(plan, executor or IdleExecutor(), writer, course, Resumption()).run()
         await writer.settle()
         committed = writer.counts().committed
     assert committed == len(schedule), f"{committed} of {len(schedule)} committed"

@@ -13,8 +13,8 @@ from bench.catalogue import Bench, Found
 from bench.engine import coordinate, make_run
 from bench.figures import Bar, Figure
 from bench.rounds import Sample, Side, Sizes, Work, take_rounds
+from labrunner.analysis.sums.tally import Tally
 from labrunner.records.rows import SlotRows
-from labrunner.runner.sitting.sitting import new_tally
 
 FEW: Final = 1_000
 
@@ -27,7 +27,7 @@ def prepare_few(folder: Path, sizes: Sizes) -> Work:
 def prepare(folder: Path, sizes: Sizes) -> Work:
     """Make a run; the work is to carry it out, and to look at our own peak."""
     experiment, paths = make_run(folder, sizes)
-    tally = new_tally(experiment)
+    tally = Tally.of(experiment)
 
     def count(rows: SlotRows) -> None:
         tally.add(rows.trial)

@@ -303,9 +303,7 @@ async def test_a_full_disk_pauses_dispatch_until_there_is_room(
 ) -> None:
     monkeypatch.setattr("labrunner.runner.sitting.gate.LOOK_AT_DISK_S", 0.01)
     looks = iter([0.5, 0.5, 0.5])
-    monkeypatch.setattr(
-        "labrunner.runner.sitting.sitting.free_gb_at", lambda folder: lambda: next(looks, 100.0)
-    )
+    monkeypatch.setattr("labrunner.runner.sitting.gate.free_gb_at", lambda folder: lambda: next(looks, 100.0))
 
     end = await Stage(tmp_path).run(
         replace(make_sums(), policy=make_policy(fail_on_error=False, min_free_disk_gb=1.0))

@@ -29,12 +29,12 @@ from labrunner.records.encoding import canonical
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.encoding.ids import RUN_ID_PATTERN, make_run_id
 from labrunner.records.run import Digests, RunRecord
+from labrunner.runner.leftovers.look import resume
+from labrunner.runner.plan import Plan, never
 from labrunner.runner.reports.advice import advice_on_damage
 from labrunner.runner.rereading import Reread, reread_file
 from labrunner.runner.reuse.carryover import CarryOver
 from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder
-from labrunner.runner.sitting.look import resume
-from labrunner.runner.sitting.plan import Plan, never
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
 from labrunner.runner.sitting.stopping import signals_stop
 from labrunner.runner.upkeep import provenance
@@ -123,6 +123,7 @@ def make_plan(
         experiment=experiment,
         schedule=finder.schedule,
         run_id=run_id,
+        paths=paths,
         concurrency=concurrency_of(experiment, len(finder.schedule)),
         grace_s=options.grace_s,
         carry_over=CarryOver(reuse, finder, paths, run_id) if reuse else None,
@@ -146,7 +147,7 @@ async def sit_down(
     asyncio.get_running_loop().set_default_executor(pool)
     try:
         async with open_writer(paths) as writer:
-            session = Sitting(plan, paths, writer, executor, await resume(plan, writer, executor))
+            session = Sitting(plan, writer, executor, await resume(plan, writer, executor))
             if begin is not None:
                 begin(session)
             with signals_stop(session.stop, address(paths)):

@@ -33,7 +33,7 @@ from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.reports.summaries import basis_of, seal_summary
 from labrunner.runner.reuse.carryover import link_tree, rewrite
 from labrunner.runner.reuse.history import encode_earlier
-from labrunner.runner.sitting.sitting import make_summary
+from labrunner.runner.sitting.reporting import make_summary
 from labrunner.store.buffering.loss import find_loss
 from labrunner.store.buffering.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.checking.invalidations import add_invalidations, examine_marks

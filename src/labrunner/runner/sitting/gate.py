@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from labrunner.experiment.resolved import Policy
 from labrunner.policy import budget
 from labrunner.policy.breaker import Breaker
 from labrunner.policy.budget import Spending
-from labrunner.runner.sitting.queue import Pending
+from labrunner.records.run import RunError
+from labrunner.runner.plan import Plan
+from labrunner.runner.sitting.queue import EndedAttempt
 
 LOOK_AT_DISK_S: Final = 2.0
 
@@ -27,14 +28,16 @@ class Pause:
 class DispatchGate:
     """Stands between the queue and the executor."""
 
-    def __init__(self, policy: Policy, spending: Spending, *, free_gb: Callable[[], float]) -> None:
-        """Take what was spent before, and how to look at the disk."""
-        self.breaker: Breaker[Pending] = Breaker(after=policy.breaker.after)
+    def __init__(self, plan: Plan, spending: Spending) -> None:
+        """Take what is to be carried out, and what was spent before."""
+        policy = plan.experiment.policy
+        self._give_up_after_s = policy.breaker.give_up_after_s
+        self.breaker: Breaker[EndedAttempt] = Breaker(after=policy.breaker.after)
         self.spending = spending
         self.has_budget = bool(budget.limits_of(policy.budget))
         """Whether there is a limit to what may be used."""
         self._budget = policy.budget
-        self._free_gb = free_gb
+        self._free_gb = free_gb_at(plan.paths.root)
         self._min_free_gb = policy.min_free_disk_gb
         self._looked_at = float("-inf")
         self._is_low = False
@@ -60,10 +63,19 @@ class DispatchGate:
         """Whether the budget lets no attempt through any more."""
         return self.has_budget and bool(budget.find_used_up(self._budget, self.spending))
 
-    def describe_used_up(self) -> str:
-        """Say what is used up."""
-        used_up = budget.find_used_up(self._budget, self.spending)
-        return budget.describe_used_up(self._budget, self.spending, used_up)
+    def find_end(self, now: float, *, is_stuck: bool) -> RunError | None:
+        """Why the run has to end: an outage took too long, or the budget is used up.
+
+        `is_stuck`: nothing is under way any more, and something is owed.
+        """
+        limit, open_s = self._give_up_after_s, self.breaker.open_for_s(now)
+        if limit is not None and self.breaker.is_open and open_s >= limit:
+            cause = self.breaker.cause
+            return RunError(message=f"{cause} kept failing for {open_s:.0f} s", cause=cause)
+        if is_stuck and self.is_used_up:
+            used_up = budget.find_used_up(self._budget, self.spending)
+            return RunError(message=budget.describe_used_up(self._budget, self.spending, used_up))
+        return None
 
     def warn(self, planned: int) -> str:
         """What people must hear about a budget that can't hold; empty when it can."""

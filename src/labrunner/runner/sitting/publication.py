@@ -1,8 +1,11 @@
-"""From a trial's attempts to the rows that its commit publishes. Pure."""
+"""From a trial's attempts to the rows that its commit publishes, and with them to the store."""
 
 from dataclasses import dataclass
 
+import msgspec
+
 from labrunner.experiment.resolved import Experiment
+from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptFact, Cancelled, Completion, Failed, Graded
 from labrunner.records.encoding.ids import Ids
 from labrunner.records.rows import (
@@ -14,6 +17,10 @@ from labrunner.records.rows import (
     TrialRow,
     slot_commit_id,
 )
+from labrunner.runner.leftovers.cutoffs import find_cut_offs
+from labrunner.runner.sitting.queue import EndedAttempt
+from labrunner.store.layout import RunPaths
+from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 
 
@@ -120,6 +127,29 @@ class Publisher:
             attempts=tuple(attempt_fact(attempt) for attempt in attempts),
             files=last.files,
         )
+
+
+async def publish(
+    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, paths: RunPaths
+) -> tuple[SlotRows | None, Failed | None]:
+    """Have a slot's rows made durable, and committed in their turn; none where it was final already.
+
+    A row that its own schema refuses is a bug of ours, which is told: one trial's result, not the run's end.
+    """
+    token, cut_offs = ended.assignment.token, find_cut_offs(paths.trial(ended.assignment.trial_id))
+    rows = publisher.rows(ended.assignment, ended.attempts, cut_offs)
+    try:
+        return rows if await writer.finish(rows, token=token) else None, None
+    except ValueError as error:
+        bug = Failed(cause=Cause.RUNNER, reason="row_refused", message=str(error)[:2000])
+    rows = publisher.rows(ended.assignment, _blame(bug, ended.attempts))
+    return rows if await writer.finish(rows, token=token) else None, bug
+
+
+def _blame(bug: Failed, attempts: tuple[Completion, ...]) -> tuple[Completion, ...]:
+    *before, last = attempts
+    timing = msgspec.structs.replace(last.timing, message=bug.message)
+    return (*before, msgspec.structs.replace(last, end=bug, files=(), timing=timing))
 
 
 def attempt_fact(completion: Completion) -> AttemptFact:

@@ -1,39 +1,34 @@
 """What is to be carried out next: retries that are ready, then owed slots in schedule order."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from labrunner.experiment.schedule import Schedule, Slot
+from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion, Failed
-from labrunner.sandbox.door import Survivor
+from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.leftovers.look import take_up
+from labrunner.runner.plan import Plan, Work
 from labrunner.trial.assignment import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """A slot to be carried out, with the attempts that it has behind it."""
-
-    slot: Slot
-    history: tuple[Completion, ...] = ()
-    token: str | None = None
-    """Of an attempt that an earlier sitting began and this one takes up."""
-    survivor: Survivor | None = None
-
-    @property
-    def attempt(self) -> int:
-        """The number of the attempt to come, or to be taken up."""
-        return self.history[-1].attempt + 1 if self.history else 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A failed attempt, before it is decided what follows from it."""
+class EndedAttempt:
+    """An attempt that came to its end, before it is decided what follows from it."""
 
     work: Work
     assignment: Assignment
     completion: Completion
-    failure: Failed
+
+    @property
+    def attempts(self) -> tuple[Completion, ...]:
+        """Every attempt of the trial, this one last."""
+        return (*self.work.history, self.completion)
+
+    @property
+    def failure(self) -> Failed | None:
+        """Why it has no grade, if it has none."""
+        return self.completion.end if isinstance(self.completion.end, Failed) else None
 
 
 @dataclass(order=True, slots=True)
@@ -48,21 +43,31 @@ class WorkQueue:
 
     def __init__(
         self,
-        schedule: Schedule,
+        plan: Plan,
+        left: Resumption,
         is_finished: Callable[[int], bool],
         *,
         first: int,
-        histories: Mapping[int, tuple[Completion, ...]],
     ) -> None:
-        """Start at slot `first`; slots that are finished already are passed over."""
-        self._histories = histories
-        self._owed = self._walk(schedule, is_finished, first)
+        """Start at slot `first`; slots that are finished, taken over or under way are passed over."""
+        self.adopted = take_up(left, plan.schedule)
+        """What an earlier sitting left under way: to be taken up before anything new starts."""
+        self._histories = left.histories
+        taken_up = {work.slot.schedule_idx for work in self.adopted}
+        self._owed = _walk(
+            plan, first, lambda idx: idx in taken_up or is_finished(idx) or plan.is_reused(idx)
+        )
         self._next = next(self._owed, None)
         self._retries: list[_WaitingRetry] = []
 
     def has_work(self, now: float) -> bool:
         """Whether `take` would give something."""
         return self._next is not None or bool(self._retries and self._retries[0].ready_at <= now)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is owed, now or later."""
+        return self._next is None and not self._retries
 
     def take(self, now: float) -> Work | None:
         """Take the next work that is ready, or None."""
@@ -73,15 +78,17 @@ class WorkQueue:
         slot, self._next = self._next, next(self._owed, None)
         return Work(slot=slot, history=self._histories.get(slot.schedule_idx, ()))
 
-    def put_back(self, work: Work, *, ready_at: float) -> None:
-        """Have a slot carried out again, not before `ready_at`."""
-        heapq.heappush(self._retries, _WaitingRetry(ready_at, work.slot.schedule_idx, work))
+    def put_back(self, slot: Slot, history: tuple[Completion, ...], *, ready_at: float) -> None:
+        """Have a slot carried out again, with these attempts behind it, not before `ready_at`."""
+        work = Work(slot=slot, history=history)
+        heapq.heappush(self._retries, _WaitingRetry(ready_at, slot.schedule_idx, work))
 
-    @property
-    def next_ready_at(self) -> float | None:
-        """When the first waiting retry is ready; None when none waits."""
-        return self._retries[0].ready_at if self._retries else None
+    def next_due(self, until: float | None) -> float | None:
+        """When the first waiting retry is ready, or `until` where that comes first; None for neither."""
+        ready_at = self._retries[0].ready_at if self._retries else None
+        return min((at for at in (ready_at, until) if at is not None), default=None)
 
-    @staticmethod
-    def _walk(schedule: Schedule, is_finished: Callable[[int], bool], first: int) -> Iterator[Slot]:
-        return (schedule.slot(idx) for idx in range(first, len(schedule)) if not is_finished(idx))
+
+def _walk(plan: Plan, first: int, is_done: Callable[[int], bool]) -> Iterator[Slot]:
+    last = first if plan.drains_only else len(plan.schedule)
+    return (plan.schedule.slot(idx) for idx in range(first, last) if not is_done(idx))

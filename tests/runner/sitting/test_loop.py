@@ -1,4 +1,4 @@
-"""The coordinator's places: what counts as running, and what may happen meanwhile."""
+"""The places of a loop: what counts as running, and what may happen meanwhile."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,10 +9,11 @@ from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Graded
-from labrunner.runner.sitting.coordinator import Coordinator
-from labrunner.runner.sitting.job import Job
+from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.plan import Plan
+from labrunner.runner.sitting.course import Course, Tallies
+from labrunner.runner.sitting.loop import RunLoop
 from labrunner.runner.sitting.stopping import Interrupted, StopRequest
-from labrunner.runner.sitting.tallies import Tallies
 from labrunner.runner.start import RunOptions, make_record
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.writing.create import create_run
@@ -111,18 +112,16 @@ class Sitting:
             schedule.lines(self.experiment),
         )
         async with open_writer(paths) as writer:
-            job = Job(
+            plan = Plan(
                 experiment=self.experiment,
                 schedule=schedule,
                 run_id="the-run",
+                paths=paths,
                 concurrency=self.executor.concurrency,
                 grace_s=0.0,
-                stop=self.stop,
-                on_finished=lambda _: None,
-                free_gb=lambda: 1000.0,
-                is_done=writer.is_finished,
             )
-            await Coordinator(job, self.executor, writer, Tallies(planned=len(schedule))).run()
+            course = Course(tallies=Tallies(planned=len(schedule)), stop=self.stop)
+            await RunLoop(plan, self.executor, writer, course, Resumption()).run()
             await writer.settle()
             self.committed = writer.counts().committed
 

@@ -4,9 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.schedule import Schedule
+from labrunner.experiment.schedule import Schedule, Slot
+from labrunner.records.completion import Completion
+from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.facts.earlier import EarlierAttempt
 from labrunner.runner.reuse.carryover import CarryOver
+from labrunner.sandbox.door import Survivor
+from labrunner.store.layout import RunPaths
+from labrunner.trial.assignment import Assignment
 
 
 def never(schedule_idx: int) -> bool:
@@ -22,6 +27,8 @@ class Plan:
     experiment: Experiment
     schedule: Schedule
     run_id: str
+    paths: RunPaths
+    """Where the run lies."""
     concurrency: int
     grace_s: float
     carry_over: CarryOver | None = None
@@ -36,3 +43,30 @@ class Plan:
     """What runs before this one of its lineage tried, by slot."""
     is_of_lineage: bool = False
     """Whether there were such runs: what they used counts, also for results that are taken over."""
+
+    def assign(self, work: "Work") -> Assignment:
+        """Make of work an attempt for an executor, under the token that it has or a new one."""
+        variant = self.experiment.variants[work.slot.variant_idx]
+        task = self.experiment.tasks[work.slot.task_idx]
+        return Assignment(
+            token=work.token or make_token(),
+            slot=work.slot,
+            trial_id=make_trial_id(variant.id, task.id, work.slot.repl_idx),
+            attempt=work.attempt,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A slot to be carried out, with the attempts that it has behind it."""
+
+    slot: Slot
+    history: tuple[Completion, ...] = ()
+    token: str | None = None
+    """Of an attempt that an earlier sitting began and this one takes up."""
+    survivor: Survivor | None = None
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt to come, or to be taken up."""
+        return self.history[-1].attempt + 1 if self.history else 1

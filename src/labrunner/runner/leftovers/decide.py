@@ -9,7 +9,7 @@ their runner sync what the agent left at the barrier, others do not.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,12 +34,12 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """How a sitting goes on."""
+    """What a sitting goes on with; nothing in a run that is new."""
 
-    histories: Mapping[int, tuple[Completion, ...]]
+    histories: Mapping[int, tuple[Completion, ...]] = field(default_factory=dict)
     """Failed attempts by slot, in order."""
-    adoptions: tuple[Adoption, ...]
-    cut_off: tuple[AttemptNote, ...]
+    adoptions: tuple[Adoption, ...] = ()
+    cut_off: tuple[AttemptNote, ...] = ()
     """Attempts that nobody can take up again."""
 
 

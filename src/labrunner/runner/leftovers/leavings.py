@@ -15,9 +15,8 @@ from labrunner.experiment.resolved import Keep, KeepPolicy
 from labrunner.files.strangers.removal import gone_name
 from labrunner.records.encoding.ids import make_token
 from labrunner.records.glance import TrialGlance
-from labrunner.runner.sitting.plan import Plan
+from labrunner.runner.plan import Plan
 from labrunner.sandbox.door import AttemptFolders
-from labrunner.store.layout import RunPaths
 from labrunner.store.reading.survey import survey
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.assignment import Assignment
@@ -26,12 +25,13 @@ SANDBOX_ONLY: Final = Discard(workspace=False, logs=False)
 """What goes of an attempt that was not the last: its files stay as evidence."""
 
 
-def choose_leavings(keep: KeepPolicy, *, is_good: bool, keep_sandbox: bool) -> Discard:
-    """What goes of a trial's last attempt."""
+def choose_leavings(plan: Plan, verdict: str | None, keep: KeepPolicy | None = None) -> Discard:
+    """What goes of a trial's last attempt, by the plan's policy or another."""
+    keep, is_good = keep or plan.experiment.policy.keep, verdict == "pass"
     return Discard(
         workspace=_drops(keep.workspace, is_good),
         logs=_drops(keep.logs, is_good),
-        sandbox=is_good or not keep_sandbox,
+        sandbox=is_good or not plan.keep_sandbox,
     )
 
 
@@ -47,24 +47,21 @@ class Unreleased:
     drop: Discard
 
 
-def find_unreleased(plan: Plan, paths: RunPaths) -> list[Unreleased]:
+def find_unreleased(plan: Plan) -> list[Unreleased]:
     """Look for what a runner that died left of finished attempts; what was taken over is left alone."""
-    began_with = codec.from_record(read_run(paths).experiment, ()).policy.keep
+    began_with = codec.from_record(read_run(plan.paths).experiment, ()).policy.keep
     policies = (began_with, plan.experiment.policy.keep)
-    with survey(paths) as seen:
+    with survey(plan.paths) as seen:
         return [
             unreleased
             for row in seen.trials()
             if not plan.is_reused(row.schedule_idx)
-            for unreleased in _look_at(row, plan, policies, paths)
+            for unreleased in _look_at(row, plan, policies)
         ]
 
 
-def _look_at(
-    row: TrialGlance, plan: Plan, policies: tuple[KeepPolicy, ...], paths: RunPaths
-) -> Iterator[Unreleased]:
-    is_good = row.verdict == "pass"
-    each = [choose_leavings(keep, is_good=is_good, keep_sandbox=plan.keep_sandbox) for keep in policies]
+def _look_at(row: TrialGlance, plan: Plan, policies: tuple[KeepPolicy, ...]) -> Iterator[Unreleased]:
+    each = [choose_leavings(plan, row.verdict, keep) for keep in policies]
     last = Discard(
         workspace=all(drop.workspace for drop in each),
         logs=all(drop.logs for drop in each),
@@ -72,7 +69,7 @@ def _look_at(
     )
     for fact in row.attempts:
         drop = last if fact is row.attempts[-1] else SANDBOX_ONLY
-        folders = AttemptFolders(root=paths.attempt(row.ids.trial_id, fact.attempt))
+        folders = AttemptFolders(root=plan.paths.attempt(row.ids.trial_id, fact.attempt))
         if _is_left(folders, drop):
             yield Unreleased(
                 assignment=Assignment(

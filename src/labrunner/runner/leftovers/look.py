@@ -1,10 +1,10 @@
 """Finding what an earlier sitting left under way, and handing it to this one as work."""
 
 from labrunner.executor.door import Executor
+from labrunner.experiment.schedule import Schedule
 from labrunner.files.host import boot_id
-from labrunner.runner.sitting.decide import Adoption, Resumption, Situation, plan_resumption
-from labrunner.runner.sitting.plan import Plan
-from labrunner.runner.sitting.queue import Work
+from labrunner.runner.leftovers.decide import Resumption, Situation, plan_resumption
+from labrunner.runner.plan import Plan, Work
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import Assignment
@@ -43,12 +43,14 @@ class _Look:
         )
 
 
-def take_up(adoption: Adoption, plan: Plan, resumption: Resumption) -> Work:
-    """The work that takes an attempt up."""
-    idx = adoption.note.schedule_idx
-    return Work(
-        slot=plan.schedule.slot(idx),
-        history=resumption.histories.get(idx, ()),
-        token=adoption.note.token,
-        survivor=adoption.survivor,
+def take_up(left: Resumption, schedule: Schedule) -> tuple[Work, ...]:
+    """The work that takes up the attempts that live on, or whose agents had ended."""
+    return tuple(
+        Work(
+            slot=schedule.slot(adoption.note.schedule_idx),
+            history=left.histories.get(adoption.note.schedule_idx, ()),
+            token=adoption.note.token,
+            survivor=adoption.survivor,
+        )
+        for adoption in left.adoptions
     )

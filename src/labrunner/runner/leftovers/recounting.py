@@ -1,0 +1,56 @@
+"""What earlier sittings of a run finished and used, counted from what is on disk."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from labrunner.analysis.sums.expense import Timing
+from labrunner.analysis.sums.tally import Trial
+from labrunner.policy.budget import Spending, limits_of
+from labrunner.records.glance import TrialGlance
+from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.plan import Plan
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.survey import survey
+from labrunner.store.writing.writer import RunWriter
+
+
+def find_finished(paths: RunPaths, writer: RunWriter) -> Iterator[TrialGlance]:
+    """The trials that earlier sittings finished."""
+    if writer.next_idx == 0 and writer.counts().buffered == 0:
+        return
+    with survey(paths) as seen:
+        yield from seen.trials()
+
+
+def recount_spending(plan: Plan, left: Resumption) -> Spending:
+    """What earlier sittings of a run, and earlier runs of its lineage, have used; nothing without a budget.
+
+    Results that are taken over from other lineages cost this one nothing.
+    """
+    spending = Spending()
+    if not limits_of(plan.experiment.policy.budget):
+        return spending
+    for before in chain.from_iterable(plan.earlier.values()):
+        spending.add(before.usage, is_graded=before.outcome == "graded")
+    for trial, timing in _find_paid(plan):
+        *failed, last = timing.attempts
+        for attempt in failed:
+            spending.add(attempt.usage, is_graded=False)
+        spending.add(last.usage, is_graded=trial.outcome == "graded")
+    for attempts in left.histories.values():
+        for completion in attempts:
+            spending.add(completion.timing.usage, is_graded=False)
+    return spending
+
+
+def _find_paid(plan: Plan) -> Iterator[tuple[Trial, Timing]]:
+    """Trials whose use counts: those that ran here and, of one's own lineage, those that are taken over."""
+    finished: set[int] = set()
+    with survey(plan.paths) as seen:
+        for trial, timing in seen.finished():
+            finished.add(trial.schedule_idx)
+            if plan.is_of_lineage or not plan.is_reused(trial.schedule_idx):
+                yield trial, timing
+    if plan.carry_over is not None and plan.is_of_lineage:
+        for rows, _ in plan.carry_over.find_rows(finished.__contains__):
+            yield rows.trial, rows.timing
