@@ -10,6 +10,8 @@ import pytest
 
 from labrunner.store.buffering import buffer
 
+pytest.register_assert_rewrite("tests.kit")  # what is asserted there is told like in a test
+
 TASTES = ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR")
 """Variables of a person's shell that change what is printed."""
 

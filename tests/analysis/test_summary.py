@@ -9,31 +9,8 @@ from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.sums.tally import Tally
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
-from labrunner.records.rows import Benchmark
 from labrunner.records.summary import SummaryRecord
-from tests.kit.analysis.trial_rows import failed, graded
-
-BENCHMARK = Benchmark(adapter_id="labrunner", name="demo", split="all")
-
-
-def make_tally() -> Tally:
-    tally = Tally({f"t{number}": None for number in range(4)})
-    for number in range(4):
-        for repl_idx in range(2):
-            tally.add(graded("a", f"t{number}", repl_idx, value=float(number > 1)))
-    tally.add(graded("b", "t0", value=1.0))
-    tally.add(failed("b", "t1"))
-    return tally
-
-
-def make_summary(*, with_intervals: bool = True) -> SummaryRecord:
-    return summarise(
-        make_tally(),
-        run_id="run",
-        benchmark=BENCHMARK,
-        planned={"a": 8, "b": 8},
-        with_intervals=with_intervals,
-    )
+from tests.kit.analysis.small_summary import BENCHMARK, make_summary, make_tally
 
 
 def test_the_summary_validates_against_its_schema() -> None:
@@ -83,7 +60,7 @@ def test_a_partial_summary_says_that_it_has_no_intervals() -> None:
 def test_a_partial_summary_loads_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from tests.analysis.test_summary import make_summary\n"
+        "from tests.kit.analysis.small_summary import make_summary\n"
         "make_summary(with_intervals=False)\n"
         "sys.exit('loaded scipy' if 'scipy' in sys.modules else 0)"
     )

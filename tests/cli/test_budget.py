@@ -9,9 +9,9 @@ import pytest
 
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, LAB, environment, lab, write_experiment
 from tests.kit.runner.running import committed_bytes
+from tests.kit.waiting import wait_for
 
 REPORTS = """
 import json, os, pathlib

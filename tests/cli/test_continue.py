@@ -8,9 +8,10 @@ import pytest
 
 from labrunner.store.buffering.buffer import read_live
 from labrunner.store.layout import RunPaths
-from tests.cli.carrying.test_run import AGENT_SHOUTS, KINDS, wait_for
-from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, LAB, environment, lab, write_experiment
 from tests.kit.runner.running import committed_bytes
+from tests.kit.sandbox.kinds import KINDS
+from tests.kit.waiting import wait_for
 
 
 @pytest.mark.parametrize("kind", KINDS)

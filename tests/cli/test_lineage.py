@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.cli.calling import AGENT, GRADER, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, lab, write_experiment
 
 COSTLY = (
     """
@@ -28,7 +28,7 @@ pathlib.Path(os.environ["AGENTLAB_RESULT_PATH"]).write_text(json.dumps({
 if os.environ["AGENTLAB_TASK_ID"] in pathlib.Path(os.environ["BAD"]).read_text().split():
     raise SystemExit(75)
 """
-    + AGENT
+    + AGENT_SHOUTS
 )
 BROKEN = "raise SystemExit('this grader is broken')\n"
 

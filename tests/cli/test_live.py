@@ -9,8 +9,7 @@ import pytest
 
 from tests.kit.cli.calling import lab
 from tests.kit.cli.live import TRIAL, await_, following, read_line, running, write_waiting
-
-KINDS = ["process", pytest.param("bubblewrap", marks=pytest.mark.bwrap)]
+from tests.kit.sandbox.kinds import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

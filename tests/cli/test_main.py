@@ -9,7 +9,7 @@ from tests.kit.cli.calling import LAB, environment, lab, write_experiment
 
 def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", command.replace("lab", str(LAB))],
+        ["sh", "-c", command.replace("lab", LAB)],
         cwd=cwd,
         env=environment(),
         capture_output=True,
@@ -22,7 +22,7 @@ def read_only(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`lab` where nothing can be written, root or not."""
     bwrap = find_bwrap()
     assert bwrap is not None
-    argv = [bwrap.path, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", str(LAB), *command.split()]
+    argv = [bwrap.path, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", LAB, *command.split()]
     return subprocess.run(argv, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=100)
 
 

@@ -1,7 +1,5 @@
-import json
 import os
 import re
-import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -9,25 +7,9 @@ import pytest
 
 from labrunner.records.run import Counts
 from labrunner.store.layout import RunPaths
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.cli.crashed import SLOW_FIRST
 from tests.kit.made_runs import edit_status
-
-SLOW_FIRST = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
-
-
-@pytest.fixture
-def crashed(tmp_path: Path) -> Path:
-    """A run that died with slot 0 committed, slot 1 under way, and two finished behind it."""
-    write_experiment(tmp_path, agent=SLOW_FIRST, tasks=4, extra="max_concurrency: 2\n")
-    process = subprocess.Popen(
-        [LAB, "run", "--run-id", "x"], cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
-    )
-    status = tmp_path / ".lab/runs/x/status.json"
-    wait_for(lambda: status.exists() and json.loads(status.read_text())["counts"]["buffered"] == 2)
-    process.kill()
-    process.wait()
-    return tmp_path
 
 
 def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> None:

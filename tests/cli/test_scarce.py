@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.bubblewrap import seccomp
-from tests.kit.cli.calling import AGENT, LAB, Answer, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, Answer, environment, lab, write_experiment
 
-SLOW = "import time; time.sleep(1)\n" + AGENT
+SLOW = "import time; time.sleep(1)\n" + AGENT_SHOUTS
 
 
 def lab_with_few_files(files: int, *words: str, cwd: Path) -> Answer:

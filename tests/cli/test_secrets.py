@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.carrying.test_run import KINDS
-from tests.kit.cli.calling import AGENT, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, lab, write_experiment
+from tests.kit.sandbox.kinds import KINDS
 
 SECRET = "sk-live-0123456789abcdef"
 LEAKS = (
-    AGENT
+    AGENT_SHOUTS
     + """
 key = os.environ["KEY"]
 workspace = pathlib.Path(os.environ["AGENTLAB_WORKSPACE"])

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.carrying.test_retry import flaky, starts
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, environment, lab, write_experiment
+from tests.kit.cli.flaky import flaky, starts
+from tests.kit.waiting import wait_for
 
 SLOW = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t1": time.sleep(600)\n' + AGENT_SHOUTS
 
@@ -80,12 +80,13 @@ def test_json_is_one_line_for_each_run_also_for_those_that_were_done_before(tmp_
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_set_that_waits_for_its_next_attempt(tmp_path: Path, number: signal.Signals) -> None:
     write_experiment(tmp_path, agent="raise SystemExit(75)")
-    words = [str(LAB), "set", "experiment.yaml", "--retry-wait", "600"]
+    words = [LAB, "set", "experiment.yaml", "--retry-wait", "600"]
     process = subprocess.Popen(
         words, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
-    wait_for(lambda: "trying again in" in process.stderr.readline())
+    said = process.stderr
+    wait_for(lambda: "trying again in" in said.readline())
 
     process.send_signal(number)
     out, _ = process.communicate(timeout=30)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.carrying.test_run import wait_for
 from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.waiting import wait_for
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 SLOW_IMPORT = """

@@ -14,8 +14,7 @@ import pytest
 from labrunner.errors import StoreError
 from labrunner.store.layout import RunPaths
 from labrunner.store.writing.writer import RunWriter, open_writer
-from tests.cli.carrying.test_run import AGENT_SHOUTS
-from tests.kit.cli.calling import lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, lab, write_experiment
 from tests.kit.crash.driver import Job
 from tests.kit.crash.driving import Driver, open_driver
 from tests.kit.crash.faults import Fault

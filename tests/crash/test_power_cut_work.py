@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.carrying.test_run import wait_for
 from tests.kit.cli.calling import GRADER, LAB, environment, lab, write_experiment
 from tests.kit.crash.disks import copy_image, make_image, mounted, skip_without_disks
+from tests.kit.waiting import wait_for
 
 pytestmark = [pytest.mark.crash, pytest.mark.root]
 
@@ -68,7 +68,7 @@ def test_work_that_nobody_synced_is_not_graded_after_a_power_cut(tmp_path: Path,
     (tmp_path / "experiment.yaml").write_text(text)
     make_image(tmp_path / "disk")
     with mounted(tmp_path / "disk", tmp_path / "mounted") as place:
-        words = [str(LAB), "run", "--run-id", "x", "--max-concurrency", "2", "--log-dir", str(place)]
+        words = [LAB, "run", "--run-id", "x", "--max-concurrency", "2", "--log-dir", str(place)]
         owner = subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL)
         try:
             wait_for(lambda: count_at_grader(place / "x" / "buffer.sqlite") == 2)

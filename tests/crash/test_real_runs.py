@@ -11,9 +11,10 @@ from labrunner.sandbox.bubblewrap.program import works_here
 from labrunner.store.checking.verification import verify
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
-from tests.cli.carrying.test_run import AGENT_SHOUTS, KINDS, wait_for
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, environment, lab, write_experiment
 from tests.kit.runner.running import committed_bytes
+from tests.kit.sandbox.kinds import KINDS
+from tests.kit.waiting import wait_for
 
 pytestmark = pytest.mark.crash
 

@@ -15,12 +15,12 @@ from labrunner.runner.upkeep.cleaning import BUFFER_KEPT_S, remove_spent_buffers
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.store.rows.single_records import read_status
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, environment, lab, write_experiment
 from tests.kit.crash.driver import Job, digest_slot
 from tests.kit.crash.driving import Driver, Heard
 from tests.kit.crash.invariants import check_complete, check_dead
 from tests.kit.crash.scenario import RUN_ID, Shape, write_scenario
+from tests.kit.waiting import wait_for
 
 pytestmark = pytest.mark.crash
 

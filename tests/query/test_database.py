@@ -12,38 +12,18 @@ from typing import Any
 import pytest
 
 from labrunner.errors import DamagedRun, InputError
-from labrunner.experiment.schedule import Slot
 from labrunner.interop.registry import export_rows
 from labrunner.query import database
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
 from labrunner.query.snapshot import take_snapshot
 from labrunner.query.views import VIEWS
-from labrunner.records.cause import Cause
-from labrunner.records.completion import FileRef
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.tables import arrow_table, pandas_table
 from tests.kit.builders import make_task
 from tests.kit.made_runs import Told, make_grid, mark, write_run
-
-EVENTS = FileRef(path="state/events.jsonl", digest="sha256:" + "0" * 64, size=1)
-
-
-def script(slot: Slot) -> Told | None:
-    if slot.schedule_idx == 9:
-        return None
-    if slot.schedule_idx == 4:
-        return Told(value=None, errors=(Cause.SANDBOX, Cause.PROVIDER))
-    return Told(
-        value=float(slot.variant_idx),
-        errors=(Cause.PROVIDER,) * (slot.schedule_idx == 6),
-        metrics={"steps": slot.schedule_idx, "fast": True, "why": "it's", "gone": None},
-        prediction=f"answer {slot.schedule_idx}",
-        usage={"tokens": 100, "cost_usd": 0.5},
-        agent_s=2.0,
-        logs=(EVENTS,),
-    )
+from tests.kit.query.told import script
 
 
 def made(tmp_path: Path, name: str = "made") -> RunPaths:

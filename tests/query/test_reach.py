@@ -7,7 +7,7 @@ import pytest
 from labrunner.query import database
 from labrunner.query.reach import find_columns
 from tests.kit.made_runs import make_grid, write_run
-from tests.query.test_database import script
+from tests.kit.query.told import script
 
 
 def reach(sql: str) -> frozenset[str] | None:

@@ -7,9 +7,8 @@ from labrunner.sandbox.bubblewrap.program import works_here
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.sandbox.processes.cgroup import control_groups
 from labrunner.sandbox.registry import make
+from tests.kit.sandbox.kinds import KINDS
 from tests.kit.sandbox.place import Place, make_place
-
-KINDS = [pytest.param("bubblewrap", marks=pytest.mark.bwrap), "process"]
 
 
 @pytest.fixture(params=KINDS)

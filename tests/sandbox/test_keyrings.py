@@ -1,19 +1,15 @@
 """Keys that the kernel keeps for a session: none gets from the host, or another phase, into a sandbox."""
 
-import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.registry import make
-from tests.kit.sandbox.place import Place, make_place, phase
+from tests.kit.sandbox.place import Place
 
-KEYS = Path(__file__).parents[1] / "kit/sandbox/keys.py"
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not Path("/proc/keys").exists(), reason="this kernel has no keyrings"
 )
@@ -23,28 +19,11 @@ RUNNER = """
 import sys
 from tests.kit.sandbox.keys import leave
 from tests.kit.sandbox.keys import look
-from tests.sandbox.test_keyrings import carry_out
+from tests.kit.sandbox.keyed import carry_out
 assert leave("host", b"the-hosts") >= 0
 assert "the-hosts" in look()
 carry_out(sys.argv[1], sys.argv[2])
 """
-
-
-def carry_out(kind: str, root: str) -> None:
-    """An attempt by a runner whose session has a key."""
-
-    async def run() -> None:
-        place = make_place(make(kind), Path(root))
-        shutil.copy(KEYS, place.folders.workspace / "keys.py")
-        async with place.open() as sandbox:
-            python = place.paths.python
-            agent = await sandbox.run_agent(None, phase(python, "keys.py", "the-agents", "agent.json"))
-            grader = await sandbox.run_grader(
-                phase(python, "keys.py", "the-graders", "grader.json", name="grader")
-            )
-        assert (agent.agent and agent.agent.exit_status, grader.exit_status) == (0, 0), place.stderr()
-
-    asyncio.run(run())
 
 
 def look_inside(kind: str, root: Path) -> list[dict[str, object]]:

@@ -8,8 +8,7 @@ from labrunner.errors import InputError, InputErrors
 from labrunner.solve.authoring.command import command_solver
 from labrunner.solve.library.scorers import includes
 from tests.kit.cli.calling import lab
-from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
-from tests.solve.values.test_meter import spending
+from tests.kit.solve.authoring import make_task, retry, run, samples, spending, write_task
 
 SIX = samples(*"abcdef", target="answer")
 REPORTS = """

@@ -1,8 +1,6 @@
 """`eval()` and its kin as people call them from scripts, terminals and notebooks."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ from labrunner.errors import InputError
 from labrunner.evaluation.evaluate import eval as evaluate
 from labrunner.evaluation.evaluate import eval_retry
 from labrunner.log import list_eval_logs, read_eval_log, recover_eval_log, recoverable_eval_logs
-from tests.kit.cli.calling import environment
 from tests.kit.solve.authoring import answering, make_task, run, samples, write_task
+from tests.kit.solve.scripting import script
 
 FAILING = """
 @solver
@@ -30,17 +28,6 @@ def picky():
 def letters():
     return Task(dataset=[Sample(input=c, target=c) for c in "abc"], solver=picky(), scorer=includes())
 """
-
-
-def script(folder: Path, text: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=folder,
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
 
 
 def test_the_environment_names_folder_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.runner.again.retrying import merge_overrides
 from labrunner.solve.models.environment import sandbox
 from labrunner.solve.values.sample import Sample
-from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
-from tests.solve.resolving.test_sandboxes import in_sandbox
+from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 
 OTHERWISE = {
     "replications": "epochs",

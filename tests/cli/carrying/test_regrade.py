@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.carrying.test_run import KINDS
-from tests.kit.cli.calling import AGENT, GRADER, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, lab, write_experiment
+from tests.kit.sandbox.kinds import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,7 +73,7 @@ def test_no_other_run_takes_over_what_was_judged_several_times(tmp_path: Path) -
 
 def test_a_set_is_not_done_because_a_regrading_of_it_is(tmp_path: Path) -> None:
     outage = "import os\nif os.path.exists(os.environ['OUTAGE']): raise SystemExit(75)\n"
-    write_experiment(tmp_path, agent=outage + AGENT)
+    write_experiment(tmp_path, agent=outage + AGENT_SHOUTS)
     (tmp_path / "outage").touch()
     given = ("--env", f"OUTAGE={tmp_path / 'outage'}", "--log-dir", ".lab/runs")
     failed = lab("run", "--run-id", "x", *given, cwd=tmp_path)
@@ -87,7 +87,7 @@ def test_a_set_is_not_done_because_a_regrading_of_it_is(tmp_path: Path) -> None:
 
 
 HOSTILE = (
-    AGENT
+    AGENT_SHOUTS
     + """
 import socket
 if os.environ["AGENTLAB_TASK_ID"] == "t1":
@@ -144,7 +144,7 @@ def test_a_workspace_that_a_power_cut_emptied_is_missing_data_and_never_a_fail(t
 
 
 def test_graders_of_a_masked_workspace_are_told_apart(tmp_path: Path) -> None:
-    write_experiment(tmp_path, agent=AGENT + 'pathlib.Path("key").write_text(os.environ["KEY"])\n')
+    write_experiment(tmp_path, agent=AGENT_SHOUTS + 'pathlib.Path("key").write_text(os.environ["KEY"])\n')
     text = (tmp_path / "experiment.yaml").read_text().replace("dir: agent,", "dir: agent, secrets: [KEY],")
     (tmp_path / "experiment.yaml").write_text(text)
     env = {"KEY": "sk-live-0123456789"}

@@ -3,15 +3,14 @@ import os
 import pty
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, environment, lab, write_experiment
 from tests.kit.runner.running import committed_bytes
-
-KINDS = ["process", pytest.param("bubblewrap", marks=pytest.mark.bwrap)]
+from tests.kit.sandbox.kinds import KINDS
+from tests.kit.waiting import wait_for
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,7 +204,7 @@ def test_a_signal_before_the_run_is_open_ends_the_command_and_leaves_nothing(
 def test_a_signal_ends_the_experiments_that_would_follow_too(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_experiment(tmp_path / name, agent="import time; time.sleep(600)")
-    words = [str(LAB), "run", "one/experiment.yaml", "two/experiment.yaml", "--grace", "0"]
+    words = [LAB, "run", "one/experiment.yaml", "two/experiment.yaml", "--grace", "0"]
     process = subprocess.Popen(words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL)
     wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/*/trials/*/1/workspace"))))
 
@@ -231,10 +230,11 @@ def test_a_signal_ends_what_would_follow_also_when_trials_in_flight_complete_the
         text=True,
     )
     assert process.stderr is not None
+    said = process.stderr
     wait_for(lambda: bool(list(tmp_path.glob(".lab/runs/*/trials/*/1/workspace"))))
 
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: "stopping" in process.stderr.readline())
+    wait_for(lambda: "stopping" in said.readline())
     (tmp_path / "go").touch()
     process.communicate(timeout=30)
 
@@ -248,7 +248,7 @@ def test_a_terminal_that_closes_ends_the_run_in_order(tmp_path: Path) -> None:
     pid, screen = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
-        os.execve(LAB, [str(LAB), "run", "--run-id", "x", "--grace", "0"], environment())
+        os.execve(LAB, [LAB, "run", "--run-id", "x", "--grace", "0"], environment())
     wait_for(lambda: b"running" in os.read(screen, 65536))
 
     os.close(screen)
@@ -261,7 +261,7 @@ def test_a_terminal_that_closes_ends_the_run_in_order(tmp_path: Path) -> None:
 
 def test_under_nohup_a_run_outlives_its_terminal_and_can_be_stopped_at_once(tmp_path: Path) -> None:
     write_experiment(tmp_path, agent="import time; time.sleep(600)")
-    words = ["nohup", str(LAB), "run", "--run-id", "x", "--grace", "600"]
+    words = ["nohup", LAB, "run", "--run-id", "x", "--grace", "600"]
     process = subprocess.Popen(
         words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -298,20 +298,6 @@ def test_commands_that_are_suggested_name_the_run_wherever_it_lies(tmp_path: Pat
     assert "lab show x\n" in here.out
     assert "lab show logs/x\n" in elsewhere.out
     assert lab("show", "logs/x", cwd=tmp_path).code == 0
-
-
-AGENT_SHOUTS = """
-import os, pathlib
-prompt = pathlib.Path(os.environ["AGENTLAB_PROMPT_PATH"]).read_text()
-pathlib.Path(os.environ["AGENTLAB_WORKSPACE"], "answer.txt").write_text(prompt.upper())
-"""
-
-
-def wait_for(holds: object, timeout: float = 60) -> None:
-    deadline = time.monotonic() + timeout
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def find_processes(text: str) -> list[str]:

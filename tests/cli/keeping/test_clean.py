@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from labrunner.store.layout import RunPaths
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.cli.test_recover import crashed  # noqa: F401 - a fixture
-from tests.kit.cli.calling import LAB, environment, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, LAB, environment, lab, write_experiment
 from tests.kit.made_runs import edit_status
+from tests.kit.waiting import wait_for
 
 DAY = 24 * 3600
 
@@ -40,7 +39,7 @@ def test_a_spent_buffer_goes_three_days_after_the_end_with_the_next_run(
     assert lab("show", "old", cwd=tmp_path).code == 0
 
 
-def test_paid_work_is_never_thrown_away_by_a_timer(crashed: Path) -> None:  # noqa: F811
+def test_paid_work_is_never_thrown_away_by_a_timer(crashed: Path) -> None:
     age(crashed / ".lab/runs/x", 30)
 
     lab("run", "--run-id", "new", "--task-id", "t0", cwd=crashed)
@@ -51,7 +50,7 @@ def test_paid_work_is_never_thrown_away_by_a_timer(crashed: Path) -> None:  # no
     assert "3 trials taken over, 1 to run" in planned.err
 
 
-def test_only_abandoning_gives_paid_work_up_and_it_says_how_much(crashed: Path) -> None:  # noqa: F811
+def test_only_abandoning_gives_paid_work_up_and_it_says_how_much(crashed: Path) -> None:
     told = lab("clean", "--abandon", "x", "--list", cwd=crashed)
     done = lab("clean", "--abandon", "x", "--yes", cwd=crashed)
 
@@ -65,7 +64,7 @@ def test_only_abandoning_gives_paid_work_up_and_it_says_how_much(crashed: Path) 
 def test_what_a_stopped_run_gave_up_is_not_shown_any_more(tmp_path: Path) -> None:
     slow = 'import os, time\nif os.environ["AGENTLAB_TASK_ID"] == "t0": time.sleep(600)\n' + AGENT_SHOUTS
     write_experiment(tmp_path, agent=slow, extra="max_concurrency: 2\n")
-    words = [str(LAB), "run", "--run-id", "x", "--grace", "0"]
+    words = [LAB, "run", "--run-id", "x", "--grace", "0"]
     process = subprocess.Popen(
         words, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

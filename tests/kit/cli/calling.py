@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LAB = Path(sys.executable).with_name("lab")
+LAB = str(Path(sys.executable).with_name("lab"))
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def lab(*words: str | Path, cwd: Path, env: dict[str, str] | None = None, timeou
     return Answer(ended.returncode, ended.stdout, ended.stderr)
 
 
-AGENT = """
+AGENT_SHOUTS = """
 import os, pathlib
 prompt = pathlib.Path(os.environ["AGENTLAB_PROMPT_PATH"]).read_text()
 pathlib.Path(os.environ["AGENTLAB_WORKSPACE"], "answer.txt").write_text(prompt.upper())
@@ -61,7 +61,7 @@ def write_experiment(
     *,
     sandbox: str = "process",
     tasks: int = 3,
-    agent: str = AGENT,
+    agent: str = AGENT_SHOUTS,
     grader: str = GRADER,
     extra: str = "",
     name: str = "shout",

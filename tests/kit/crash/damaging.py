@@ -5,10 +5,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from tests.cli.carrying.test_run import AGENT_SHOUTS, wait_for
-from tests.kit.cli.calling import GRADER, LAB, Answer, environment, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, LAB, Answer, environment, write_experiment
+from tests.kit.waiting import wait_for
 
 FINISHED, CRASHED = "finished", "crashed"
 HELD = "t3"
@@ -46,7 +47,7 @@ def make_masters(folder: Path) -> Masters:
     for run_id in (CRASHED, "another-crashed"):
         process = subprocess.Popen([*words, run_id], cwd=home, env=environment(), stderr=subprocess.DEVNULL)
         run = folder / "runs" / run_id
-        wait_for(lambda r=run: (r / "status.json").exists() and _finished(r / "status.json") == (3, 2))
+        wait_for(partial(_stands_at, run / "status.json", (3, 2)))
         wait_for((run / "benchmark" / "summary.json").exists)  # written after the status
         process.kill()
         process.wait()
@@ -54,9 +55,11 @@ def make_masters(folder: Path) -> Masters:
     return Masters(folder=folder)
 
 
-def _finished(status: Path) -> tuple[int, int]:
+def _stands_at(status: Path, finished: tuple[int, int]) -> bool:
+    if not status.exists():
+        return False
     counts = json.loads(status.read_text())["counts"]
-    return counts["committed"], counts["buffered"]
+    return (counts["committed"], counts["buffered"]) == finished
 
 
 Lab = Callable[..., Answer]

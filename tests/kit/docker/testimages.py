@@ -158,3 +158,19 @@ def add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
 
 def labels_of(facts: dict[str, Any]) -> dict[str, str]:
     return dict(facts["Config"].get("Labels") or {})
+
+
+class Images:
+    """Images by recipe, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, str] = {}
+
+    async def __call__(self, recipe: Recipe) -> str:
+        if recipe.tag not in self._made:
+            engine = Engine()
+            try:
+                self._made[recipe.tag] = await ensure(engine, recipe)
+            finally:
+                await engine.close()
+        return self._made[recipe.tag]

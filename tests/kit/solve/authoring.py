@@ -7,12 +7,15 @@ from typing import Any
 from labrunner.evaluation.evaluate import eval as evaluate
 from labrunner.evaluation.evaluate import eval_retry
 from labrunner.log import EvalLog
+from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate
 from labrunner.solve.models.asking import Model
 from labrunner.solve.models.mock import mock_model
 from labrunner.solve.resolving.task import Task
+from labrunner.solve.values.messages import ModelOutput, ModelUsage
 from labrunner.solve.values.sample import Sample
+from labrunner.solve.values.state import TaskState
 
 
 def samples(*texts: str, target: str = "") -> list[Sample]:
@@ -54,3 +57,28 @@ def write_task(folder: Path, body: str, name: str = "task.py") -> Path:
     path = folder / name
     path.write_text(head + body)
     return path
+
+
+def in_sandbox(work: object) -> object:
+    """A solver that works in its sandbox and says what it found."""
+
+    @solver
+    def working() -> object:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            state.output.completion = await work()  # type: ignore[operator] # an async function
+            return state
+
+        return solve
+
+    return working()
+
+
+def spending(tokens: int, cost: float | None = None) -> Model:
+    """A model whose every answer costs the same."""
+
+    def answer(request: object) -> ModelOutput:
+        output = ModelOutput.from_content("mock/spend", "answer")
+        output.usage = ModelUsage(output_tokens=tokens, total_tokens=tokens, cost_usd=cost)
+        return output
+
+    return mock_model(answer, "mock/spend")

@@ -13,7 +13,7 @@ from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.maker import DockerMaker
 from tests.kit.docker.lifesign import answers
 from tests.kit.docker.site import DockerPlace, Site
-from tests.kit.docker.testimages import ASH, Recipe, ensure
+from tests.kit.docker.testimages import ASH, Images
 
 MISSING = "no Docker engine answers: run tests with scripts/with-docker, or set LAB_NO_DOCKER=1 to go without"
 
@@ -48,24 +48,8 @@ def nothing_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def images(engine_answers: None) -> "Images":
+def images(engine_answers: None) -> Images:
     return Images()
-
-
-class Images:
-    """Images by recipe, each made once."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, str] = {}
-
-    async def __call__(self, recipe: Recipe) -> str:
-        if recipe.tag not in self._made:
-            engine = Engine()
-            try:
-                self._made[recipe.tag] = await ensure(engine, recipe)
-            finally:
-                await engine.close()
-        return self._made[recipe.tag]
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +19,11 @@ import pytest
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import PLACE
 from labrunner.sandbox.marks import RunMark
+from tests.kit.cli.calling import LAB
 from tests.kit.docker import attackers
 from tests.kit.docker.plainuser import furnish, give_to_nobody, lab_as_plain_user
-from tests.kit.docker.testimages import BATTLEFIELD
-from tests.sandbox.docker.conftest import Images
+from tests.kit.docker.testimages import BATTLEFIELD, Images
 
-LAB = str(Path(sys.executable).with_name("lab"))
 TIMEOUT_S = 500
 GRADE = """
 import json, os

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.docker.test_killed_runs import LAB
+from tests.kit.cli.calling import LAB
 
 PAGE = Path(__file__).parents[3] / "docs" / "bringing-an-agent.md"
 CLI = """#!/bin/sh

@@ -13,7 +13,8 @@ import pytest
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import KEPT, PLACE
 from labrunner.sandbox.marks import RunMark
-from tests.sandbox.docker.test_killed_runs import LAB, left
+from tests.kit.cli.calling import LAB
+from tests.kit.docker.traces import containers_of
 
 EXPERIMENT = """
 name: cleaning
@@ -40,7 +41,7 @@ class Lab:
         return done.stdout
 
     def containers(self) -> list[str]:
-        return asyncio.run(left(self.run))
+        return asyncio.run(containers_of(self.run))
 
 
 @pytest.fixture

@@ -1,30 +1,3 @@
 """What every sandbox promises, tried on containers."""
 
-from tests.sandbox.test_contract import (  # noqa: F401 - collected from here
-    test_a_command_that_is_not_there_exits_like_in_a_shell,
-    test_a_flood_of_output_is_stopped,
-    test_a_fork_bomb_stops_at_the_limit,
-    test_a_second_cancel_does_not_leave_processes_behind,
-    test_a_short_agent_over_its_disk_limit_is_told_too,
-    test_a_signal_is_told_as_128_and_its_number,
-    test_big_output_goes_through,
-    test_cancelling_ends_the_whole_tree_before_it_returns,
-    test_commands_are_found_on_the_path_of_their_own_environment,
-    test_daemons_are_gone_at_the_barrier,
-    test_exit_137_alone_is_not_memory_running_out,
-    test_exit_status_is_the_commands_own,
-    test_files_without_content_are_limited_too,
-    test_grader_files_are_not_there_before_the_barrier,
-    test_home_and_tmpdir_are_private_empty_and_fresh_in_every_phase,
-    test_memory_running_out_is_told_by_the_kernel,
-    test_no_descriptor_of_the_runner_is_inherited,
-    test_over_the_disk_limit_the_phase_is_ended,
-    test_python_habits_about_signals_are_not_inherited,
-    test_standard_input_is_closed_unless_a_file_is_given,
-    test_the_agent_is_not_started_after_a_failed_setup,
-    test_the_environment_is_exactly_what_was_given,
-    test_the_grader_can_run_again,
-    test_the_grader_may_judge_what_is_over_the_limit,
-    test_the_workspace_is_the_working_directory_and_stays_between_phases,
-    test_time_out_ends_the_whole_tree,
-)
+from tests.kit.sandbox.contract import *  # noqa: F403 - collected from here

@@ -9,12 +9,11 @@ from labrunner.experiment.resolved import Setup
 from labrunner.files.strangers.removal import remove_tree
 from labrunner.records.completion import Completion, Graded
 from labrunner.sandbox.docker.wrapper.testimony import has_agent_begun
+from tests.kit.docker.killwrapper import KILL_WRAPPER
 from tests.kit.docker.site import Site
-from tests.kit.docker.testimages import VOLUME
+from tests.kit.docker.testimages import VOLUME, Images
 from tests.kit.docker.trials import Trial, python, shell
 from tests.kit.sandbox.place import sh
-from tests.sandbox.docker.conftest import Images
-from tests.sandbox.docker.test_hostile import KILL_WRAPPER
 
 FORGE = "printf 'phase=setup\\nat=1\\n' > /agentlab/ctl/phase"
 FILL = "for i in 1 2 3 4 5 6 7 8 9; do head -c 3000000 /dev/zero > /root/f$i; done"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.records.completion import Completion, Failed, Graded
+from tests.kit.docker.killwrapper import KILL_WRAPPER
 from tests.kit.docker.trials import FAIL, PASS, SCORE, Trial, python, shell
 
 HUNT = """
@@ -204,23 +205,6 @@ async def test_a_disk_filler_outside_its_folders_is_ended_too(trial: Trial) -> N
     completion = await trial.carry_out()
     assert isinstance(completion.end, Graded)
     assert completion.end.ended_by == "disk"
-
-
-KILL_WRAPPER = """
-import ctypes, os, resource
-resource.prlimit(1, resource.RLIMIT_CPU, (0, 0))
-try:
-    memory = open("/proc/1/mem", "r+b", 0)
-    for line in open("/proc/1/maps"):
-        if " r-xp " in line:
-            start = int(line.split("-")[0], 16)
-            memory.seek(start)
-            memory.write(bytes([0xCC]) * 65536)
-except OSError as error:
-    print(error)
-import time
-time.sleep(2)
-"""
 
 
 async def test_killing_the_wrapper_is_a_failure_and_no_free_second_try(trial: Trial) -> None:

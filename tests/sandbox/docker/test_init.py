@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.sandbox.docker.test_killed_runs import LAB
+from tests.kit.cli.calling import LAB
 
 
 def test_the_template_for_containers_runs_as_it_is(tmp_path: Path, ash: str) -> None:

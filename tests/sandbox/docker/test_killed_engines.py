@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.docker.engine.client import Engine
+from tests.kit.cli.calling import LAB
 from tests.kit.docker.privatedaemon import Daemon
 from tests.kit.docker.testimages import ASH, ensure
-from tests.sandbox.docker.test_killed_runs import LAB
 
 pytestmark = [
     pytest.mark.crash,

@@ -6,20 +6,17 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from labrunner.sandbox.docker.engine.client import Engine
-from labrunner.sandbox.docker.engine.labels import PLACE
-from labrunner.sandbox.marks import RunMark
+from tests.kit.cli.calling import LAB
+from tests.kit.docker.traces import containers_of
 from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
 
-LAB = str(Path(sys.executable).with_name("lab"))
 EXPERIMENT = """
 name: killed
 tasks: tasks.jsonl
@@ -82,15 +79,6 @@ class Lab:
         return Counter(path.parts[-4] for path in files for _ in path.read_text().split())
 
 
-async def left(run: Path) -> list[str]:
-    engine = Engine()
-    try:
-        place = RunMark.of(run, "the-run").place
-        return [each.name for each in await engine.list(f"{PLACE}={place}")]
-    finally:
-        await engine.close()
-
-
 @pytest.fixture
 def seed() -> int:
     seed = int(os.environ.get("LAB_TEST_SEED", random.SystemRandom().randrange(10**6)))
@@ -119,8 +107,8 @@ def check(lab: Lab, calm: Lab, trials: int) -> None:
     assert len(starts) == trials
     assert set(starts.values()) == {1}, {trial: count for trial, count in starts.items() if count > 1}
     assert committed_bytes(lab.run) == committed_bytes(calm.run)
-    assert asyncio.run(left(lab.run)) == []
-    assert asyncio.run(left(calm.run)) == []
+    assert asyncio.run(containers_of(lab.run)) == []
+    assert asyncio.run(containers_of(calm.run)) == []
 
 
 @pytest.mark.timeout(240)

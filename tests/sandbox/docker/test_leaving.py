@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 
 from labrunner.sandbox.docker.engine.client import FAREWELL_S, Engine
+from tests.kit.cli.calling import LAB
 from tests.kit.docker.privatedaemon import Daemon
 from tests.kit.docker.testimages import ASH, ensure
-from tests.sandbox.docker.test_killed_runs import LAB, left
+from tests.kit.docker.traces import containers_of
 
 SLACK_S = 15
 """What a loaded machine may need beside the limits themselves."""
@@ -99,11 +100,11 @@ def test_what_is_left_at_once_is_told_and_found(tmp_path: Path, ash: str) -> Non
     assert (
         "to go on: lab continue the-run; to give up what was under way: lab clean --abandon the-run" in told
     )
-    assert len(asyncio.run(left(run))) == 2
+    assert len(asyncio.run(containers_of(run))) == 2
 
     clean = subprocess.run([LAB, "clean", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "the-run: 2 containers with work that can be gone on with: lab continue the-run" in clean.stdout
     assert "to give that up, and remove them: lab clean --abandon the-run" in clean.stdout
     given_up = [LAB, "clean", "--abandon", "the-run", "--yes"]
     subprocess.run(given_up, cwd=tmp_path, check=True, capture_output=True)
-    assert asyncio.run(left(run)) == []
+    assert asyncio.run(containers_of(run)) == []

@@ -5,7 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.sandbox.docker.test_killed_runs import LAB, left
+from tests.kit.cli.calling import LAB
+from tests.kit.docker.traces import containers_of
 
 EXPERIMENT = """
 schema: 1
@@ -30,14 +31,14 @@ def test_folders_of_finished_containers_go_with_the_next_owner_of_the_run(tmp_pa
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT.format(image=ash))
     root = tmp_path / ".lab/runs/x"
     env = {**os.environ, "LAB_DIE_AT": "commit.acknowledged:3"}
-    words = [str(LAB), "run", "--run-id", "x"]
+    words = [LAB, "run", "--run-id", "x"]
     killed = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, timeout=100, check=False)
     before = find_gone(root)
 
-    words = [str(LAB), "continue", "x"]
+    words = [LAB, "continue", "x"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
 
     assert (killed.returncode, done.returncode) == (-9, 0), done.stderr
     assert {"workspace", "ctl"} <= {path.name for path in before}
     assert find_gone(root) == []
-    assert asyncio.run(left(root)) == []
+    assert asyncio.run(containers_of(root)) == []

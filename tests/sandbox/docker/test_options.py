@@ -20,10 +20,9 @@ from labrunner.sandbox.docker.proving.container_check import check_volumes
 from labrunner.sandbox.door import Check, Demands
 from tests.kit.builders import make_sandbox
 from tests.kit.docker.site import GRADE, Site
-from tests.kit.docker.testimages import APP_USER, NO_MV, NO_SHELL, VOLUME
+from tests.kit.docker.testimages import APP_USER, NO_MV, NO_SHELL, VOLUME, Images
 from tests.kit.docker.trials import FAIL, PASS, Trial, shell
 from tests.kit.sandbox.place import sh
-from tests.sandbox.docker.conftest import Images
 
 FULL, NONE = Network(mode="full"), Network(mode="none")
 SHOW_NET = "ls /sys/class/net"

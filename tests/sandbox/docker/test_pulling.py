@@ -18,9 +18,9 @@ from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.replies import PullNews
 from labrunner.sandbox.docker.maker import DockerMaker
 from tests.kit.builders import make_sandbox
+from tests.kit.cli.calling import LAB
 from tests.kit.docker.registry import Registry
-from tests.sandbox.docker.engine.test_images import Pauses
-from tests.sandbox.docker.test_killed_runs import LAB
+from tests.kit.waiting import Pauses
 
 EXPERIMENT = """
 name: pulled

@@ -11,9 +11,8 @@ from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, use_tools
 from labrunner.solve.library.tools import bash
 from labrunner.solve.models.environment import sandbox
-from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
+from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 from tests.kit.solve.chatserver import Refuse, Reply, Say, last_user, serving
-from tests.solve.resolving.test_sandboxes import in_sandbox
 
 CTF = """
 def read_dataset():

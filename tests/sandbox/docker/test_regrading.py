@@ -10,10 +10,11 @@ import pytest
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import Demands, PhaseEnd, Survivor
+from tests.kit.cli.calling import LAB
+from tests.kit.docker.killwrapper import KILL_WRAPPER
 from tests.kit.docker.site import GRADE, Site
+from tests.kit.docker.traces import containers_of
 from tests.kit.sandbox.place import sh
-from tests.sandbox.docker.test_hostile import KILL_WRAPPER
-from tests.sandbox.docker.test_killed_runs import LAB, left
 
 EXPERIMENT = """
 name: again
@@ -123,7 +124,7 @@ def test_a_run_in_containers_is_graded_again_by_another_grader(tmp_path: Path, a
     started = tmp_path.glob(".lab/runs/*/trials/*/*/state/started")
     assert {path.read_text() for path in started} == {"once\n"}
     assert not list(tmp_path.glob(".lab/runs/x/trials/*/*/workspace/seen"))
-    assert asyncio.run(left(tmp_path / ".lab/runs/the-run")) == []
+    assert asyncio.run(containers_of(tmp_path / ".lab/runs/the-run")) == []
     if user == "null":  # as another user it can't
         assert (after["killer"]["verdict"], after["killer"]["ended_by"]) == ("fail", "wrapper_killed")
 

@@ -12,10 +12,9 @@ from labrunner.sandbox.docker.watching.users import find_number, is_roots_number
 from labrunner.sandbox.door import Demands
 from tests.kit.builders import make_sandbox
 from tests.kit.docker.site import GRADE, Site
-from tests.kit.docker.testimages import ROOT_TWICE
+from tests.kit.docker.testimages import ROOT_TWICE, Images
 from tests.kit.docker.trials import FAIL, PASS, SCORE, Trial, python, shell
 from tests.kit.sandbox.place import sh
-from tests.sandbox.docker.conftest import Images
 
 REWRITE = """
 import re

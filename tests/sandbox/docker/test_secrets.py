@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-LAB = Path(sys.executable).with_name("lab")
+from tests.kit.cli.calling import LAB
+
 SECRET = "sk-live-0123456789abcdef"
 EXPERIMENT = """
 schema: 1
@@ -38,7 +38,7 @@ LEAK = (
 def test_no_file_of_a_run_has_a_secret(tmp_path: Path, ash: str, user: str) -> None:
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT.format(image=ash, user=user, leak=LEAK))
     env = {**os.environ, "KEY": SECRET}
-    words = [str(LAB), "run", "--run-id", "x"]
+    words = [LAB, "run", "--run-id", "x"]
 
     ended = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
 

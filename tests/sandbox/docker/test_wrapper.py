@@ -10,9 +10,8 @@ from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Demands, PhaseEnd
 from tests.kit.docker.site import GRADE, Site
-from tests.kit.docker.testimages import APP_USER, ASH, BASH, DASH, NO_MV, NO_SHELL, Recipe
+from tests.kit.docker.testimages import APP_USER, ASH, BASH, DASH, NO_MV, NO_SHELL, Images, Recipe
 from tests.kit.sandbox.place import phase, sh
-from tests.sandbox.docker.conftest import Images
 
 SHELLS = [ASH, DASH, BASH]
 

@@ -19,9 +19,8 @@ from labrunner.solve.values.messages import ModelOutput
 from labrunner.solve.values.sample import Sample, Target
 from labrunner.solve.values.score import Score
 from labrunner.solve.values.state import TaskState
-from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
-
-KINDS = [pytest.param("bubblewrap", marks=pytest.mark.bwrap), "process"]
+from tests.kit.sandbox.kinds import KINDS
+from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 
 
 @pytest.fixture(params=KINDS)
@@ -31,20 +30,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def sandbox_section(*given: Any) -> Any:
     return find_surroundings(*given).sandbox
-
-
-def in_sandbox(work: object) -> object:
-    """A solver that works in its sandbox and says what it found."""
-
-    @solver
-    def working() -> object:
-        async def solve(state: TaskState, generate: Generate) -> TaskState:
-            state.output.completion = await work()  # type: ignore[operator] # an async function
-            return state
-
-        return solve
-
-    return working()
 
 
 def outcome(tmp_path: Path, kind: str, work: object, *, files: dict[str, str] | None = None) -> str:

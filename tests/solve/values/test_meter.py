@@ -10,10 +10,10 @@ from labrunner.solve.library.modelgraded import model_graded_qa
 from labrunner.solve.library.solvers import generate
 from labrunner.solve.models.asking import get_model
 from labrunner.solve.models.mock import mock_model, trouble
-from labrunner.solve.values.messages import ModelOutput, ModelUsage
+from labrunner.solve.values.messages import ModelUsage
 from labrunner.solve.values.meter import LimitExceeded, Limits, Meter
 from labrunner.solve.values.state import TaskState
-from tests.kit.solve.authoring import make_task, run, samples
+from tests.kit.solve.authoring import make_task, run, samples, spending
 
 
 class Clock:
@@ -34,15 +34,6 @@ def chatting(turns: int = 50) -> object:
         return state
 
     return solve
-
-
-def spending(tokens: int, cost: float | None = None) -> object:
-    def answer(request: object) -> ModelOutput:
-        output = ModelOutput.from_content("mock/spend", "answer")
-        output.usage = ModelUsage(output_tokens=tokens, total_tokens=tokens, cost_usd=cost)
-        return output
-
-    return mock_model(answer, "mock/spend")
 
 
 def ended_by(tmp_path: Path, model: object = "mock/echo", **fields: object) -> tuple[str | None, int]:

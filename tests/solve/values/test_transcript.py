@@ -6,29 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.files.strangers.masking import make_masker
-from labrunner.solve.authoring.solver import Generate
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, to_plain
-from labrunner.solve.values.state import TaskState
 from labrunner.solve.values.transcript import Transcript, follow_conversations, known_messages, read_events
 from tests.kit.solve.authoring import answering, make_task, run, samples
-from tests.solve.test_notebook import script
-
-
-def repeating(turns: int) -> Any:
-    """A solver that says the same again and again."""
-
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        for _ in range(turns):
-            state = await generate(state)
-            state.messages.append(ChatMessageUser("and now?"))
-        return state
-
-    return solve
-
-
-def transcript_of(folder: str) -> Path:
-    (path,) = Path(folder).glob("trials/*/1/transcript.jsonl")
-    return path
+from tests.kit.solve.repeating import repeating, transcript_of
+from tests.kit.solve.scripting import script
 
 
 def test_a_conversation_that_repeats_itself_costs_its_length(tmp_path: Path) -> None:
@@ -85,7 +67,9 @@ def test_thousands_of_turns_take_little_memory(tmp_path: Path) -> None:
     ended = script(
         tmp_path,
         "import json, re\n"
-        "from tests.solve.values.test_transcript import *\n"
+        "from pathlib import Path\n"
+        "from tests.kit.solve.authoring import answering, make_task, run, samples\n"
+        "from tests.kit.solve.repeating import repeating, transcript_of\n"
         "log = run(make_task(samples('a'), solver=repeating(1500)), Path('x'), answering(lambda _: 'yes'))\n"
         # Not ru_maxrss: that knows what the process was forked from.
         "usage = int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"

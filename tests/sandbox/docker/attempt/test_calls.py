@@ -12,9 +12,8 @@ from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.docker.wrapper.capture import Capture
 from labrunner.sandbox.execution import ExecCall, ExecEnd, ExecSandbox
 from tests.kit.docker.site import GRADE, Site
-from tests.kit.docker.testimages import APP_USER
+from tests.kit.docker.testimages import APP_USER, Images
 from tests.kit.sandbox.place import sh
-from tests.sandbox.docker.conftest import Images
 
 AGENT = sh("never run", network=Network(mode="none"))
 

@@ -13,9 +13,8 @@ from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Setup
 from labrunner.records.completion import Graded
 from labrunner.sandbox.docker.engine.contents import differing, take_prints
-from tests.kit.docker.testimages import TOOLS_IN_A_VOLUME
+from tests.kit.docker.testimages import TOOLS_IN_A_VOLUME, Images
 from tests.kit.docker.trials import PASS, Trial, shell
-from tests.sandbox.docker.conftest import Images
 
 HIDE = (
     "import os\nfacts = os.stat('/bin/busybox')\nold = open('/bin/busybox', 'rb').read()\n"

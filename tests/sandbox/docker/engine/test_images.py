@@ -12,6 +12,7 @@ from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.replies import ImageFacts, PullNews
 from tests.kit.builders import make_sandbox
+from tests.kit.waiting import Pauses
 
 
 @dataclass
@@ -42,14 +43,6 @@ class Shelf(Engine):
 
     async def remove_image(self, name: str) -> None:
         self.here.discard(name)
-
-
-@dataclass
-class Pauses:
-    taken: list[float] = field(default_factory=list)
-
-    async def __call__(self, seconds: float) -> None:
-        self.taken.append(seconds)
 
 
 def busy() -> EngineRefused:

@@ -14,8 +14,7 @@ from labrunner.sandbox.docker.proving.container_check import SLOW_S, check_probe
 from labrunner.sandbox.docker.proving.probe import ProbeOutcome
 from labrunner.sandbox.door import Check, Demands
 from tests.kit.builders import make_sandbox
-from tests.kit.docker.testimages import DASH
-from tests.sandbox.docker.conftest import Images
+from tests.kit.docker.testimages import DASH, Images
 
 
 def row(checks: tuple[Check, ...], name: str) -> Check:
