@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import figures, page
+from bench import against, figures, page
 from bench.catalogue import NAMES, Bench, find
 
 
@@ -15,10 +15,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--results", type=Path, default=figures.RESULTS, help="where results are kept")
     parser.add_argument("--rounds", type=int, help="rounds of each bench (default: its own, at least 3)")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with an earlier tree, in turns")
     for size in sorted({size for name in NAMES for size in find(name).sizes}):
         parser.add_argument(f"--{size}", type=int, help="a size, for the benches that have it")
     options = parser.parse_args(rest)
     given = {name: value for name, value in vars(options).items() if isinstance(value, int)}
+    if options.against:
+        return 0 if against.compare(names or NAMES, options.against, options.rounds or 3) else 1
     benches = [find(name) for name in names]
     if not benches and not options.write_docs:
         benches = [find(name) for name in NAMES]
