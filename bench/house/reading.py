@@ -11,7 +11,7 @@ from typing import Final
 
 PACKAGE: Final = "labrunner"
 SOURCE: Final = Path(__file__).parents[2] / "src" / PACKAGE
-ROOMS_OF_ONE: Final = frozenset({"errors", "version"})
+ROOMS_OF_ONE: Final = frozenset({"errors", "registry", "version"})
 """Files directly in the package that are no public face."""
 NOT_OURS: Final = "templates"
 """Files that are written for a person's folder, and are no part of the house."""

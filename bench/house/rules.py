@@ -16,9 +16,10 @@ SAME_NAME: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "breakdown": ("computed, and shown", frozenset({"analysis.comparing", "display.results"})),
     "compare": ("the command, and what it shows", frozenset({"cli.looking", "display.results"})),
     "dataset": ("the public face", frozenset({"", "solve.authoring"})),
+    "doors": ("asked for, and shown", frozenset({"cli.carrying", "display"})),
     "lineage": ("summed up, and shown", frozenset({"analysis.sums", "display.trials"})),
     "log": ("the public face, and the command that speaks of the same logs", frozenset({"", "cli.looking"})),
-    "plan": ("the command, and what it shows", frozenset({"cli.carrying", "display"})),
+    "plan": ("made, asked for, and shown", frozenset({"runner", "cli.carrying", "display"})),
     "power": ("computed, and shown", frozenset({"analysis.comparing", "display.results"})),
     "report": ("computed, and shown", frozenset({"analysis", "display.results"})),
     "retry": ("decided, and asked for on the command line", frozenset({"policy", "cli.carrying"})),
@@ -28,11 +29,11 @@ SAME_NAME: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "sitting": ("the machine, and what is shown of it", frozenset({"runner.sitting", "display"})),
     "solver": ("the public face", frozenset({"", "solve.authoring"})),
     "summary": ("the record, and how it is computed", frozenset({"records", "analysis"})),
-    "tables": ("the face, and what is behind it", frozenset({"analysis", "query"})),
+    "tables": ("the public face", frozenset({"", "query"})),
     "tool": ("the public face", frozenset({"", "solve.values"})),
 }
 """Names that stand in two rooms for one idea at two altitudes, with what each is."""
-ONE_PER_ROOM: Final = frozenset({"door", "registry"})
+ONE_PER_ROOM: Final = frozenset({"door", "kind", "registry"})
 """Every room that others can add to has one of these; the room says of what."""
 
 
