@@ -19,8 +19,8 @@ from bench.figures import Bar, Figure
 from bench.memory import peak_mb
 from bench.rounds import Sample, Side, Sizes, Work, take_rounds
 from labrunner.experiment import codec
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.experiment.schedule import Schedule
 from labrunner.runner.start import BLOCKING_THREADS, RunOptions, make_executor, make_record
 from labrunner.solve.authoring.dataset import MemoryDataset

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 import typer
 
-from labrunner.cli.options import make_app
+from labrunner.cli.pieces import make_app
 from labrunner.cli.plainwords import PlainCommand
 from tests.kit.made_runs import Told, make_grid, write_run
 

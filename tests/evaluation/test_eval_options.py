@@ -9,21 +9,18 @@ import typer
 
 from labrunner.cli.carrying.run import app
 from labrunner.errors import InputError
-from labrunner.evaluation.eval_options import NewEvalOptions
-from labrunner.experiment.resolving.overrides import Overrides
-from labrunner.runner.again.retrying import merge_overrides
+from labrunner.evaluation.keywords import NewEvalOptions
+from labrunner.experiment.options.layers import merge_overrides
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.solve.models.environment import sandbox
 from labrunner.solve.values.sample import Sample
 from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 
 OTHERWISE = {
-    "replications": "epochs",
-    "task_id": "sample_id",
-    "sets": "set",
-    "targets": "the first argument",
+    "argument": "the first argument",
     "model": "the second argument",
     "generate": "keywords of their own",
-    "as_json": "a log",
+    "json": "a log",
     "dry_run": "lab plan",
     "require": "log.results",
     "require_stable": "log.results",
@@ -38,7 +35,6 @@ def test_every_option_of_the_command_line_is_a_keyword() -> None:
     keywords = set(NewEvalOptions.__annotations__)
     missing = names - keywords - set(OTHERWISE)
     assert missing == set()
-    assert {OTHERWISE[name] for name in ("replications", "task_id", "sets")} <= keywords
 
 
 @pytest.mark.parametrize(

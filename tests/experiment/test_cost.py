@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolving.load import load
-from labrunner.experiment.resolving.overrides import Overrides
 
 ROWS = 500
 MOST_CALLS = 120

@@ -9,10 +9,11 @@ import pytest
 
 from labrunner.analysis.summary import read_report
 from labrunner.errors import ExitCode
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import BreakerPolicy, Experiment
 from labrunner.policy.budget import Budget
 from labrunner.records.rows import TimingRow
-from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.start import RunOptions
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
@@ -147,7 +148,7 @@ async def go_on(end: RunEnd, script: object, **limits: str) -> RunEnd | None:
         reread=lambda record, overrides: asked(),
     )
     sets = tuple((f"budget.{name}", value) for name, value in limits.items())
-    return await continue_run(end.paths, options, PolicyChanges(sets=sets), look_away)
+    return await continue_run(end.paths, options, Overrides(sets=sets), look_away)
 
 
 async def test_a_larger_budget_goes_on_and_counts_what_was_spent_before(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from labrunner.evaluation.evaluate import eval_set
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.log import (
     list_eval_logs,
     read_eval_log,
     recover_eval_log,
     recoverable_eval_logs,
 )
-from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.start import RunOptions
 from labrunner.solve.origin import PythonTasks
 from labrunner.store.buffering.buffer import read_live
@@ -103,7 +104,7 @@ async def test_going_on_runs_only_what_was_not_finished_and_keeps_the_transcript
     async def look_away(live: object) -> None:
         del live
 
-    end = await continue_run(paths, options, PolicyChanges(), look_away)
+    end = await continue_run(paths, options, Overrides(), look_away)
     assert end is not None
     assert end.status.status == "success"
     twice = {sample for sample, count in counts(crashed).items() if count == 2}

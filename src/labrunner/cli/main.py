@@ -13,13 +13,6 @@ from collections.abc import Callable
 
 from labrunner.cli import signals
 
-_OPTIONAL_VALUES = {
-    "--retry-on-error": "--retry-on-error=1",
-    "--fail-on-error": "--fail-on-error=true",
-    "--no-fail-on-error": "--fail-on-error=false",
-}
-
-
 _OF_THE_PLACE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ELOOP, errno.ENAMETOOLONG}
 )
@@ -59,7 +52,9 @@ def run(argv: list[str]) -> int:
 
 def with_values(argv: list[str]) -> list[str]:
     """Give options whose value is optional one, so that they never swallow the word behind them."""
-    return [_OPTIONAL_VALUES.get(word, word) for word in argv]
+    from labrunner.experiment.options.table import fill_in
+
+    return [fill_in(word) for word in argv]
 
 
 def _unknown(name: str) -> int:

@@ -5,35 +5,29 @@ Every option of a run is a keyword. Each function returns logs, also when a run 
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, Unpack
-
-import msgspec
+from typing import Any, Final, TypeAlias, Unpack
 
 from labrunner.errors import ExitCode, InputError
 from labrunner.evaluation.eval_logs import find_log
-from labrunner.evaluation.eval_options import (
-    EvalOptions,
-    EvalSetOptions,
-    NewEvalOptions,
-    check_options,
-    is_displayed,
-    is_kept,
-    listed,
-    make_overrides,
-)
+from labrunner.evaluation.eval_options import check_value, is_displayed, read_keywords
+from labrunner.evaluation.keywords import EvalOptions, EvalSetOptions, NewEvalOptions
+from labrunner.evaluation.request import make_run_options
 from labrunner.evaluation.to_end import run_to_end
+from labrunner.experiment.options.asked import Asked
+from labrunner.experiment.options.layers import refuse_python
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.spelling import listed
+from labrunner.experiment.options.table import find_option
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.load import load
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.runner.again.retrying import (
     RetryPlan,
     carry_out_retry,
     find_readable,
-    merge_overrides,
     plan_retry,
     plan_reuse_of,
 )
@@ -48,10 +42,8 @@ from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolving.loading import load_tasks, make_task
 from labrunner.solve.resolving.python_target import is_python_target
 from labrunner.solve.resolving.task import Task, task_function
-from labrunner.solve.values import kinds
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading.listing import address, default_runs
-from labrunner.store.rows.single_records import read_run
+from labrunner.store.reading.listing import address
 
 Tasks: TypeAlias = (
     "str | Path | Task | Callable[..., Task] | Sequence[str | Path | Task | Callable[..., Task]]"
@@ -68,8 +60,8 @@ def eval(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) 
 
 async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEvalOptions]) -> list[EvalLog]:
     """The same in a loop that runs already."""
-    reuse = options.pop("reuse", None)
-    call = _Call.of(options)
+    call = _Call.of(options, NewEvalOptions)
+    reuse = call.own("reuse")
     if call.reuse_edited and reuse is None:
         raise InputError("reuse_edited", "needs `reuse`: which runs to take results from")
     known = PythonTasks()
@@ -79,7 +71,7 @@ async def eval_async(tasks: Tasks, model: Models = None, **options: Unpack[NewEv
         if reuse is None:
             end = await run_experiment(experiment, settings, call.watch)
         else:
-            planned = plan_reuse_of(experiment, find_readable(Path(reuse)), edited=call.reuse_edited)
+            planned = plan_reuse_of(experiment, find_readable(reuse), edited=call.reuse_edited)
             end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         call.tell_end(end)
         logs.append(_read(known, experiment, end.paths))
@@ -99,19 +91,14 @@ async def eval_retry_async(
     logs: Logs, model: "str | Model | None" = None, **options: Unpack[EvalOptions]
 ) -> list[EvalLog]:
     """The same in a loop that runs already."""
-    call = _Call.of(options, _as_model(model))
+    call = _Call.of(options, EvalOptions, _as_model(model))
     known = PythonTasks(call.model)
     found: list[EvalLog] = []
     for log in listed(logs):
         paths = find_log(log)
-        runs = replace(call, runs_dir=call.runs_dir if "log_dir" in options else paths.root.parent)
-        await drain(paths, runs.options(known, None))
+        settings = call.options(known, runs_dir=paths.root.parent)
+        await drain(paths, settings)
         planned = plan_retry(paths, call.overrides, known.reread, edited=call.reuse_edited)
-        kept = msgspec.convert(read_run(paths).overrides, Overrides)
-        settings = replace(
-            runs.options(known, planned.experiment),
-            overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides)),
-        )
         end = await carry_out_retry(planned, settings, call.watch, on_plan=call.tell_plan)
         call.tell_end(end)
         found.append(_read(known, planned.experiment, end.paths))
@@ -148,9 +135,9 @@ async def eval_set_async(
     **options: Unpack[EvalSetOptions],
 ) -> tuple[bool, list[EvalLog]]:
     """The same in a loop that runs already."""
-    kinds.COUNT_OR_NONE.check("retry_attempts", retry_attempts)
-    kinds.NOT_NEGATIVE.check("retry_wait", retry_wait)
-    call = _Call.of({**options, "log_dir": log_dir})
+    check_value("retry_attempts", retry_attempts)
+    check_value("retry_wait", retry_wait)
+    call = _Call.of({**options, "log_dir": log_dir}, EvalOptions)
     known = PythonTasks()
     experiments = _resolve(known, tasks, model, call)
     end = await run_set(
@@ -169,55 +156,43 @@ async def eval_set_async(
 class _Call:
     """Options of a run, sorted by who needs them."""
 
+    asked: Asked
     overrides: Overrides
-    runs_dir: Path
-    run_id: str | None
-    grace_s: float
-    env_file: Path | None
     is_shown: bool
-    keep_sandbox: bool
-    reuse_edited: bool
     model: Model | None
 
     @classmethod
-    def of(cls, options: EvalOptions, model: Model | None = None) -> "_Call":
-        from labrunner.runner.start import default_grace_s
-
-        check_options(options)
-        overrides = make_overrides(options)
+    def of(cls, options: Mapping[str, Any], known: type[EvalOptions], model: Model | None = None) -> "_Call":
+        asked = read_keywords(options, known)
+        overrides = asked.overrides
         if model is not None:
             overrides = replace(overrides, model=model.name, model_base_url=model.base_url)
-        return cls(
-            overrides=overrides,
-            runs_dir=Path(options.get("log_dir") or default_runs()),
-            run_id=options.get("run_id"),
-            grace_s=options.get("grace", default_grace_s()),
-            env_file=Path(options["env_file"]) if "env_file" in options else None,
-            is_shown=is_displayed(options.get("display")),
-            keep_sandbox=is_kept(options.get("keep_sandbox")),
-            reuse_edited=options.get("reuse_edited", False),
-            model=model,
-        )
+        is_shown = is_displayed(asked.of_command.get("display"))
+        return cls(asked=asked, overrides=overrides, is_shown=is_shown, model=model)
 
-    def options(self, known: PythonTasks, experiment: Experiment | None) -> RunOptions:
+    def own(self, name: str) -> Any:  # noqa: ANN401 - any option's value
+        """An option that is for the function alone; None where it was not given."""
+        return self.asked.of_command.get(name)
+
+    @property
+    def reuse_edited(self) -> bool:
+        return bool(self.own("reuse_edited"))
+
+    def options(
+        self, known: PythonTasks, experiment: Experiment | None = None, runs_dir: Path | None = None
+    ) -> RunOptions:
         from labrunner.display.sitting import tell_checks
-        from labrunner.experiment.env_file import secrets_from
 
         overrides = self.overrides
         program = experiment.variants[0].program if experiment is not None else None
         if program is not None:
             overrides = replace(overrides, model=program.model, model_base_url=program.base_url)
-        return RunOptions(
-            runs_dir=self.runs_dir,
-            secrets=secrets_from(self.env_file),
-            run_id=self.run_id,
-            grace_s=self.grace_s,
-            env_file=self.env_file,
-            overrides=msgspec.to_builtins(overrides),
-            keep_sandbox=self.keep_sandbox,
+        return make_run_options(
+            self.asked,
+            python=known,
+            recorded=overrides,
             on_checks=tell_checks if self.is_shown else None,
-            executor=known.executor,
-            reread=known.reread,
+            **({} if runs_dir is None else {"runs_dir": runs_dir}),
         )
 
     @property
@@ -247,14 +222,14 @@ def _resolve(known: PythonTasks, tasks: Tasks, models: Models, call: _Call) -> l
     """Resolve everything before anything is run."""
     asked: list[str | Model | None] = listed(models) if models is not None else [*_named_models()] or [None]
     experiments = [each for model in asked for each in _resolve_for(known, tasks, model, call.overrides)]
-    if call.run_id is not None and len(experiments) > 1:
+    if "run_id" in call.asked.of_run and len(experiments) > 1:
         raise InputError("run_id", f"names one run, but there are {len(experiments)} to be made")
     return experiments
 
 
 def _named_models() -> list[str]:
     """Models that the environment names, as for the command line's `--model`."""
-    return os.environ.get("LAB_MODEL", "").split()
+    return os.environ.get(find_option("model").variable, "").split()
 
 
 def _resolve_for(
@@ -273,7 +248,7 @@ def _make(given: object, overrides: Overrides) -> Sequence[Task | Experiment]:
         target = str(given)
         if is_python_target(target):
             return load_tasks(target, overrides.task_arguments)
-        overrides.refuse_python(target)
+        refuse_python(overrides, target)
         return [load(Path(target), overrides)]
     function = task_function(given)
     if function is None:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labrunner.errors import InputError
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.load import load
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.experiment.revising.regrader import bring_grader
 from labrunner.records.run import RunRecord
 

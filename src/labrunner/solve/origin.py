@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment, Program
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.records.run import RunRecord
 from labrunner.runner.rereading import reread_file
 from labrunner.sandbox.door import SandboxMaker

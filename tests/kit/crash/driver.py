@@ -21,12 +21,13 @@ import msgspec
 from msgspec.structs import replace
 
 from labrunner.errors import LabError
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolving.load import load
 from labrunner.files import points
 from labrunner.records.encoding import canonical
 from labrunner.records.rows import SlotRows
 from labrunner.runner.again.retrying import RetryPlan, carry_out_retry, plan_retry
-from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.resume.recovering import recover_run
 from labrunner.runner.sitting.sitting import Live, Watch
 from labrunner.runner.start import RunOptions, run_experiment
@@ -106,7 +107,7 @@ async def carry_out(job: Job) -> int:
 
 async def go_on(paths: RunPaths, options: RunOptions, watch: Watch) -> int:
     """Go on in place; nothing to do is fine."""
-    end = await continue_run(paths, options, PolicyChanges(), watch)
+    end = await continue_run(paths, options, Overrides(), watch)
     return 0 if end is None else int(end.exit_code)
 
 

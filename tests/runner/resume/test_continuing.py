@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from labrunner.errors import InputError
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.records.encoding import canonical
 from labrunner.records.seals import seal
-from labrunner.runner.resume.continuing import PolicyChanges, continue_run
+from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.sitting.sitting import Live
 from labrunner.runner.sitting.stopping import Interrupted
 from labrunner.runner.start import RunOptions
@@ -44,5 +45,5 @@ async def test_what_was_put_in_a_runs_place_meanwhile_is_not_continued(tmp_path:
         on_checks=put_a_report_there,
     )
     with pytest.raises(InputError, match="was replaced while it was being opened"):
-        await continue_run(end.paths, options, PolicyChanges(), look_away)
+        await continue_run(end.paths, options, Overrides(), look_away)
     assert end.paths.commits.read_bytes().count(b"\n") == end.status.counts.committed

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Program
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolving.closure import find_project
 from labrunner.solve.resolving.loading import load_tasks

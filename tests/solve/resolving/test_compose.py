@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import InputError
-from labrunner.experiment.resolving.overrides import Overrides
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.solve.resolving.compose import read_compose
 from labrunner.solve.resolving.sandboxes import find_surroundings
 from labrunner.solve.resolving.task_resolution import resolve_task

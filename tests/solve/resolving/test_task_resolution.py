@@ -8,8 +8,8 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.experiment import codec
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.solve.library.scorers import includes, match
 from labrunner.solve.library.solvers import generate, system_message
 from labrunner.solve.models.asking import Model

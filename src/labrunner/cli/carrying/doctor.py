@@ -65,6 +65,7 @@ def _print(checks: list[Check], *, as_json: bool) -> None:
 
 app = make_target_app(
     doctor,
+    "doctor",
     "Check sandbox, disk, secrets and storage before anything is spent; without an experiment, this machine.",
     may_lack=True,
 )

@@ -5,13 +5,14 @@ import sys
 from labrunner.analysis.comparing.power import PowerGrid, layout_of, make_grid
 from labrunner.cli.carrying.retry import plan_reusing
 from labrunner.cli.carrying.target import Call, make_target_app
-from labrunner.cli.options import find_runs
+from labrunner.cli.pieces import find_runs
 from labrunner.display.plan import show_plan, show_reuse
 from labrunner.display.results.power import show_power
 from labrunner.display.takeover import describe_plan, plain_plan
 from labrunner.display.text.console import make_console
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment import codec
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.encoding import canonical
@@ -44,10 +45,10 @@ def plan(call: Call) -> int:
 def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...] | None:
     """What this plan would show, going by a pilot run; None when nobody named one."""
     if call.detect is not None and call.detect <= 0:
-        raise InputError("--detect", f"expected a difference above 0, found {call.detect:g}")
+        raise InputError(flag("detect"), f"expected a difference above 0, found {call.detect:g}")
     if call.power is None:
         if call.detect is not None:
-            raise InputError("--detect", "needs a pilot to go by: --power RUN")
+            raise InputError(flag("detect"), f"needs a pilot to go by: {flag('power')} RUN")
         return None
     layout = layout_of([task.group for task in experiment.tasks])
     return tuple(
@@ -72,6 +73,6 @@ def _print_json(
 
 app = make_target_app(
     plan,
+    "plan",
     "Show exactly what would run: the resolved experiment, its schedule, digest and expected disk.",
-    own=("--power", "--reuse", "--reuse-edited"),
 )

@@ -1,55 +1,44 @@
 """`lab retry`: a new run that takes over what was good and runs the rest."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
-
-import msgspec
 
 from labrunner.cli.carrying.target import Call, make_target_app
 from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.display.sitting import tell_checks, tell_end, watch
 from labrunner.display.takeover import tell_plan
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.runner.again.retrying import (
     RetryPlan,
     carry_out_retry,
     find_readable,
-    merge_overrides,
     plan_retry,
     plan_reuse_of,
 )
 from labrunner.runner.resume.draining import drain
-from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import find_run
-from labrunner.store.rows.single_records import read_run
 
 
 def retry(call: Call) -> int:
     """Retry every run named; the first exit code that is not a success is the command's."""
     if call.run_id is not None and len(call.targets) > 1:
-        raise InputError("--run-id", "names one run, but there are several to retry")
+        raise InputError(flag("run_id"), "names one run, but there are several to retry")
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
     for paths in runs:
         asyncio.run(drain(paths, call.options()))
     plans = [
-        (paths, plan_retry(paths, call.overrides, call.python.reread, edited=call.reuse_edited))
-        for paths in runs
+        plan_retry(paths, call.overrides, call.python.reread, edited=call.reuse_edited) for paths in runs
     ]
-    return in_turn([partial(_retry_one, paths, planned, call) for paths, planned in plans])
+    return in_turn([partial(_retry_one, planned, call) for planned in plans])
 
 
-def _retry_one(paths: RunPaths, planned: RetryPlan, call: Call) -> Turn:
+def _retry_one(planned: RetryPlan, call: Call) -> Turn:
     if call.dry_run:
         tell_plan(planned)
         return Turn(ExitCode.SUCCESS)
-    kept = msgspec.convert(read_run(paths).overrides, Overrides)
-    options = replace(
-        call.options(on_checks=tell_checks),
-        overrides=msgspec.to_builtins(merge_overrides(kept, call.overrides)),
-    )
+    options = call.options(on_checks=tell_checks)
     end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
     tell_end(end, as_json=call.as_json)
     return Turn(end.exit_code, end.is_interrupted)
@@ -58,13 +47,13 @@ def _retry_one(paths: RunPaths, planned: RetryPlan, call: Call) -> Turn:
 def plan_reusing(experiment: Experiment, call: Call) -> RetryPlan:
     """Plan what a new run takes over from the runs of `--reuse`."""
     if call.reuse is None:
-        raise InputError("--reuse", "expected the directory of runs to take results from")
+        raise InputError(flag("reuse"), "expected the directory of runs to take results from")
     return plan_reuse_of(experiment, find_readable(call.reuse), edited=call.reuse_edited)
 
 
 app = make_target_app(
     retry,
+    "retry",
     "Start a new run that takes over what was good and runs again what failed, changed or is missing.",
     takes_runs=True,
-    own=("--reuse-edited",),
 )

@@ -13,6 +13,7 @@ from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.cli.catalogue import COMMANDS
 from labrunner.display.sitting import tell_checks, tell_end, watch
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.runner.sitting.sitting import RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
@@ -24,7 +25,7 @@ LONG_RUN = 20
 def run(call: Call) -> int:
     """Run every target in turn; the first exit code that is not a success is the command's."""
     if call.reuse_edited and call.reuse is None:
-        raise InputError("--reuse-edited", "needs --reuse DIR: which runs to take results from")
+        raise InputError(flag("reuse_edited"), f"needs {flag('reuse')} DIR: which runs to take results from")
     if call.dry_run:
         from labrunner.cli.carrying.plan import plan
 
@@ -67,12 +68,13 @@ def _warn_of_first_error(experiment: Experiment) -> None:
     policy = experiment.policy
     if planned >= LONG_RUN and policy.fail_on_error is True and not policy.retry_on_error:
         sys.stderr.write(
-            "note: the first error will end this run; --retry-on-error or --fail-on-error=0.1 tolerate some\n"
+            f"note: the first error will end this run; {flag('retry_on_error')} or "
+            f"{find_option('fail_on_error').spell('0.1')} tolerate some\n"
         )
 
 
 app = make_target_app(
     run,
+    "run",
     f"{COMMANDS['run'].does[0].upper()}{COMMANDS['run'].does[1:]}.",
-    own=("--reuse", "--reuse-edited", "--require", "--require-stable", "--require-coverage"),
 )

@@ -37,6 +37,6 @@ def _tell_wait(wait_s: float) -> None:
 
 app = make_target_app(
     run_all,
+    "set",
     "Run experiments into one directory, retry those that fail, until all have succeeded.",
-    own=("--retry-attempts", "--retry-wait", "--reuse-edited"),
 )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import LogDir, RunName, make_app
+from labrunner.cli.pieces import LogDir, RunName, make_app
 from labrunner.display.text.saying import say
 from labrunner.runner.upkeep.halting import stop_run
 from labrunner.store.reading.listing import DEFAULT_RUNS, find_run

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from labrunner.cli.options import Json, LogDir, make_app
+from labrunner.cli.pieces import Json, LogDir, make_app
 from labrunner.display.text.quantities import format_count, format_size
 from labrunner.display.text.saying import say, say_aside
 from labrunner.errors import InputError

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from labrunner.cli.catalogue import COMMANDS
-from labrunner.cli.options import make_app
+from labrunner.cli.pieces import make_app
 
 app = make_app()
 

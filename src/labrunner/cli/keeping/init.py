@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from labrunner.cli.options import make_app
+from labrunner.cli.pieces import make_app
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
 from labrunner.experiment.sandbox_kinds import BUBBLEWRAP, PROCESS

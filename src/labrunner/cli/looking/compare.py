@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import Json, LogDir, make_app
+from labrunner.cli.pieces import Json, LogDir, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.results.compare import show_comparisons
 from labrunner.display.text.console import make_console, make_item

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
 from labrunner.interop.registry import ROWS, export_rows

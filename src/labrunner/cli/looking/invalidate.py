@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.options import LogDir, RunName, make_app
+from labrunner.cli.pieces import LogDir, RunName, make_app
 from labrunner.display.text.quantities import format_count
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError

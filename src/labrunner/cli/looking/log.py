@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from labrunner.cli.looking import show
-from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.display.results.runs import show_runs
 from labrunner.display.text.console import make_console
 from labrunner.display.text.saying import say

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from labrunner.cli.options import Json, LogDir, make_app
+from labrunner.cli.pieces import Json, LogDir, make_app
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.display.text.blocks import show_rows
 from labrunner.display.text.console import make_console

@@ -12,7 +12,7 @@ import typer
 from rich.console import RenderableType
 
 from labrunner.cli.looking.underway_json import plain_under_way
-from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
 from labrunner.display.decision import DECISION

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from labrunner.cli.options import Json, LogDir, RunName, make_app
+from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.display.text.quantities import format_count
 from labrunner.display.text.saying import say
 from labrunner.errors import ExitCode

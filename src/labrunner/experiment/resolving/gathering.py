@@ -10,8 +10,8 @@ from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Spot
 from labrunner.experiment.folders import Contents
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Folder
-from labrunner.experiment.resolving.overrides import Overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

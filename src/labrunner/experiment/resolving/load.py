@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.experiment.authoring.inheritance import read_with_bases
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.resolving.overrides import Overrides, apply_overrides
+from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 
 __all__ = ["Overrides", "load"]

@@ -12,6 +12,7 @@ from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems, validate
 from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.digests import digest_experiment
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import (
     BreakerPolicy,
     Experiment,
@@ -23,7 +24,6 @@ from labrunner.experiment.resolved import (
 )
 from labrunner.experiment.resolving.exposure import refuse_exposed
 from labrunner.experiment.resolving.gathering import Reading
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks

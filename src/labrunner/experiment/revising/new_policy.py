@@ -1,4 +1,4 @@
-"""Setting fields of a run's policy anew, by the rules of experiment files, when the run goes on.
+"""Deciding a run's policy anew, by the rules of experiment files, when the run goes on.
 
 Only policy can be set: what a run measures stays what it was when it began.
 """
@@ -6,14 +6,17 @@ Only policy can be set: what a run measures stays what it was when it began.
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.authoring.problems import Problems, validate
+from labrunner.experiment.options.option import PolicyPart
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import OPTIONS
 from labrunner.experiment.resolved import Policy
-from labrunner.experiment.resolving.overrides import Overrides, apply_overrides
+from labrunner.experiment.resolving.overlay import FieldSet, apply_overrides, fields_set
 from labrunner.experiment.resolving.resolution import make_policy
 
 SETTABLE: Final = tuple(each.name for each in fields(Policy) if each.name in ExperimentFile.model_fields)
@@ -22,28 +25,40 @@ _STAND_IN: Final = {"name": "policy", "tasks": "policy"}
 """What a file must have, and no policy depends on."""
 
 
-def set_policy(policy: Policy, sets: Sequence[tuple[str, str]]) -> Policy:
-    """Lay fields and their values, as `--set` takes them, over a policy. Raises InputError, InputErrors."""
-    for name, text in sets:
-        if name.partition(".")[0] not in SETTABLE:
+def change_policy(policy: Policy, asked: Overrides) -> Policy:
+    """Lay options over a policy. Raises InputError, InputErrors."""
+    laid = fields_set(asked)
+    _refuse_measured(laid)
+    given = make_policy(_decode(asked)) if laid else policy
+    for _, (part, *below), _ in laid:
+        value = getattr(given, str(part))
+        if below:
+            field = str(below[0])
+            value = replace(getattr(policy, str(part)), **{field: getattr(value, field)})
+        policy = replace(policy, **{str(part): value})
+    return replace(policy, **_parts(asked))
+
+
+def _refuse_measured(laid: Sequence[FieldSet]) -> None:
+    for option, path, _ in laid:
+        if path[0] not in SETTABLE:
             raise InputError(
-                f"--set {name}={text}",
+                option,
                 f"is not policy, and a run goes on with what it began to measure; can be set: "
                 f"{', '.join(SETTABLE)}; to run with what changed: lab retry",
             )
-    given = make_policy(_decode(sets))
-    for name, _ in sets:
-        part, _, field = name.partition(".")
-        value = getattr(given, part)
-        if field:
-            value = replace(getattr(policy, part), **{field: getattr(value, field)})
-        policy = replace(policy, **{part: value})
-    return policy
 
 
-def _decode(sets: Sequence[tuple[str, str]]) -> ExperimentFile:
-    root = Place(file="--set", line=None, folder=Path())
-    written = apply_overrides(Document(data=dict(_STAND_IN), places={(): root}), Overrides(sets=tuple(sets)))
+def _parts(asked: Overrides) -> dict[str, Any]:
+    """What no file has."""
+    parts = [option.goal for option in OPTIONS if isinstance(option.goal, PolicyPart)]
+    given = {part.field: getattr(asked, part.override.name) for part in parts}
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def _decode(asked: Overrides) -> ExperimentFile:
+    root = Place(file="a run's policy", line=None, folder=Path())
+    written = apply_overrides(Document(data=dict(_STAND_IN), places={(): root}), asked)
     problems = Problems()
     file = validate(ExperimentFile, written.data, written.where, problems)
     problems.stop_if_any()

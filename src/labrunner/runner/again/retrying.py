@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from labrunner.errors import InputError, RunLocked, StoreError
 from labrunner.experiment import codec
+from labrunner.experiment.options.layers import merge_overrides, read_overrides, record_overrides
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.resolving.overrides import Overrides
 from labrunner.experiment.revising.changes import changes
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.run import RunRecord
@@ -49,29 +49,8 @@ class RetryPlan:
     reuse: ReusePlan
     changed: tuple[str, ...] = ()
     """What of the measured question is not as in the run that is retried, in sentences."""
-
-
-def read_again(
-    record: RunRecord, overrides: Overrides | None = None, reread: Reread = reread_file
-) -> Experiment:
-    """Resolve a run's experiment as it is now, with the run's own options and these."""
-    kept = msgspec.convert(record.overrides, Overrides)
-    return resolve_again(record, merge_overrides(kept, overrides) if overrides is not None else kept, reread)
-
-
-def merge_overrides(old: Overrides, new: Overrides) -> Overrides:
-    """Options of a retry laid over those of the run that is retried."""
-    given = {
-        name: value
-        for name in Overrides.__dataclass_fields__
-        if name != "sets" and (value := getattr(new, name)) not in (None, (), {})
-    }
-    given |= {name: {**getattr(old, name), **getattr(new, name)} for name in _MAPS}
-    return replace(old, **given, sets=(*old.sets, *new.sets))
-
-
-_MAPS: Final = ("env", "task_arguments", "generate", "limits")
-"""Overrides that are laid over each other name by name."""
+    overrides: Overrides | None = None
+    """Options of the run that is retried, with those of the retry; None for those of a new lineage."""
 
 
 def plan_retry(
@@ -86,7 +65,9 @@ def plan_retry(
         raise RunLocked(f"{paths.root.name} is running; stop it first, or wait for its end")
     record = read_run(paths)
     _refuse_repeated(record, paths)
-    experiment = read_again(record, overrides, reread)
+    kept = read_overrides(record.overrides)
+    options = kept if overrides is None else merge_overrides(kept, overrides)
+    experiment = resolve_again(record, options, reread)
     chain = lineage(paths, record.lineage_id)
     with advise_on_damage(paths):
         reuse = plan_reuse(experiment, open_sources(chain), edited=edited)
@@ -99,6 +80,7 @@ def plan_retry(
         retry_of=tuple(str(run.root.resolve()) for run in chain),
         reuse=reuse,
         changed=changes_since(paths, experiment),
+        overrides=options,
     )
 
 
@@ -162,6 +144,8 @@ async def carry_out_retry(
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
+    if retry.overrides is not None:
+        options = replace(options, overrides=record_overrides(retry.overrides))
     record = make_record(retry.experiment, options)
     earlier = await asyncio.to_thread(_tell_earlier, retry, record.run_id)
     record = msgspec.structs.replace(

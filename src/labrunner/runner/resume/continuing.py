@@ -6,17 +6,16 @@ was under way is taken up where that can be done without running an agent twice,
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
-
-import msgspec
 
 from labrunner.errors import InputError, InputErrors
-from labrunner.experiment.resolved import Experiment, Policy
-from labrunner.experiment.resolving.overrides import Overrides
+from labrunner.experiment.options.layers import read_overrides
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import find_option
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.changes import changes
-from labrunner.experiment.revising.new_policy import set_policy
+from labrunner.experiment.revising.new_policy import change_policy
 from labrunner.records.run import RunRecord
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.recorded import read_experiment
@@ -41,29 +40,6 @@ from labrunner.store.rows.lock import refuse_owned
 from labrunner.store.rows.single_records import read_run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyChanges:
-    """What may be decided anew when a run goes on; None leaves the run's."""
-
-    max_concurrency: int | Literal["auto"] | None = None
-    fail_on_error: bool | float | None = None
-    continue_on_fail: bool | None = None
-    retry_on_error: int | None = None
-    max_connections: int | None = None
-    sets: tuple[tuple[str, str], ...] = ()
-    """Fields of the experiment's file and their values: policy alone."""
-
-
-def change_policy(policy: Policy, asked: PolicyChanges) -> Policy:
-    """Lay changes over a policy."""
-    given = {
-        name: value
-        for name in PolicyChanges.__dataclass_fields__
-        if name != "sets" and (value := getattr(asked, name)) is not None
-    }
-    return replace(set_policy(policy, asked.sets), **given)
-
-
 def find_unfinished(runs_dir: Path) -> list[RunPaths]:
     """Runs that can go on, the newest first: crashed, cancelled, or ended by an error.
 
@@ -80,10 +56,8 @@ def find_unfinished(runs_dir: Path) -> list[RunPaths]:
     return found
 
 
-async def continue_run(
-    paths: RunPaths, options: RunOptions, asked: PolicyChanges, watch: Watch
-) -> RunEnd | None:
-    """Go on with a run; None when there is nothing left to do."""
+async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, watch: Watch) -> RunEnd | None:
+    """Go on with a run; None when there is nothing left to do. `asked` may change policy alone."""
     record = read_run(paths)
     if read_state(paths) == "success":
         with advise_on_damage(paths):
@@ -150,7 +124,7 @@ def refuse_changed(
     if experiment.source and not source.is_file():
         raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
     try:
-        now = resolve_again(record, msgspec.convert(record.overrides, Overrides), reread)
+        now = resolve_again(record, read_overrides(record.overrides), reread)
     except (InputError, InputErrors) as error:
         raise InputError(
             str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
@@ -172,11 +146,12 @@ def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
         )
 
 
-def _refuse_over_threshold(session: Sitting, asked: PolicyChanges, paths: RunPaths) -> None:
+def _refuse_over_threshold(session: Sitting, asked: Overrides, paths: RunPaths) -> None:
     if session.is_over_threshold() and asked.continue_on_fail is None:
+        tolerant = find_option("fail_on_error").spell("X")
         raise InputError(
             str(paths.root),
             f"trials with errors: {session.errors}, more than fail_on_error tolerates, and committed "
-            "errors stay; tolerate more with --fail-on-error=X, or run the failed ones anew: "
+            f"errors stay; tolerate more with {tolerant}, or run the failed ones anew: "
             f"lab retry {address(paths)}",
         )

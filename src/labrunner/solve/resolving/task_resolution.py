@@ -13,8 +13,10 @@ from labrunner.errors import InputError
 from labrunner.experiment.addresses import hide_credentials
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.digests import digest_experiment, digest_variant
+from labrunner.experiment.options import kinds
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Program, Variant
-from labrunner.experiment.resolving.overrides import Overrides, apply_overrides
+from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.resolving.substitution import escape
 from labrunner.records.encoding import canonical
@@ -30,7 +32,6 @@ from labrunner.solve.resolving.sample_rows import make_rows, record_metadata, se
 from labrunner.solve.resolving.sandboxes import find_surroundings
 from labrunner.solve.resolving.task import Task, TaskOrigin
 from labrunner.solve.scoring.metrics import Epochs
-from labrunner.solve.values import kinds
 from labrunner.solve.values.config import GenerateConfig, make_config
 from labrunner.solve.values.description import describe, is_plain
 from labrunner.solve.values.meter import Limits

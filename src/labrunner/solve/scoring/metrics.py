@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from labrunner.errors import InputError
-from labrunner.solve.values import kinds
+from labrunner.experiment.options import kinds
 from labrunner.solve.values.score import metric
 
 Figure: TypeAlias = Callable[[Sequence[float]], float]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from labrunner.errors import InputError
-from labrunner.solve.values import kinds
+from labrunner.experiment.options import kinds
 
 PATIENCE: Final = frozenset({"max_connections", "max_retries", "timeout"})
 
@@ -69,6 +69,8 @@ _KINDS: Final = (
     ("timeout", kinds.POSITIVE),
 )
 _NAMES: Final = tuple(each.name for each in fields(GenerateConfig))
+SETTINGS: Final = {name: kind for name, kind in _KINDS if name not in PATIENCE}
+"""What shapes answers, by name: each is also a keyword of `eval()`."""
 NO_SETTINGS: Final = GenerateConfig()
 
 

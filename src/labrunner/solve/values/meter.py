@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+from labrunner.experiment.options import kinds
 from labrunner.records.completion import EndedBy
-from labrunner.solve.values import kinds
 from labrunner.solve.values.messages import ModelUsage
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from labrunner.errors import InputError
-from labrunner.experiment.authoring.problems import found
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +14,14 @@ class Kind:
 
     name: str
     fits: Callable[[Any], bool]
+    annotation: str
+    """The same for type checkers."""
 
     def check(self, where: str, value: object) -> None:
         """Refuse a value of another kind; None stands for what was not given."""
         if value is not None and not self.fits(value):
+            from labrunner.experiment.authoring.problems import found  # here: it loads pydantic
+
             raise InputError(where, f"must be {self.name}, found {found(value)}")
 
 
@@ -38,21 +41,24 @@ def _are_texts(value: object) -> bool:
     )
 
 
-NUMBER: Final = Kind("a number", _is_number)
-POSITIVE: Final = Kind("a number above 0", lambda value: _is_number(value) and value > 0)
-NOT_NEGATIVE: Final = Kind("a number from 0 on", lambda value: _is_number(value) and value >= 0)
-SHARE: Final = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-WHOLE: Final = Kind("a whole number", _is_whole)
-COUNT: Final = Kind("a whole number from 1 on", lambda value: _is_whole(value) and value >= 1)
-COUNT_OR_NONE: Final = Kind("a whole number from 0 on", lambda value: _is_whole(value) and value >= 0)
-TRUTH: Final = Kind("true or false", lambda value: isinstance(value, bool))
-TEXT: Final = Kind("text", lambda value: isinstance(value, str))
-TEXTS: Final = Kind("a list of texts", _are_texts)
+NUMBER: Final = Kind("a number", _is_number, "float")
+POSITIVE: Final = Kind("a number above 0", lambda value: _is_number(value) and value > 0, "float")
+NOT_NEGATIVE: Final = Kind("a number from 0 on", lambda value: _is_number(value) and value >= 0, "float")
+SHARE: Final = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1, "float")
+WHOLE: Final = Kind("a whole number", _is_whole, "int")
+COUNT: Final = Kind("a whole number from 1 on", lambda value: _is_whole(value) and value >= 1, "int")
+COUNT_OR_NONE: Final = Kind("a whole number from 0 on", lambda value: _is_whole(value) and value >= 0, "int")
+TRUTH: Final = Kind("true or false", lambda value: isinstance(value, bool), "bool")
+TEXT: Final = Kind("text", lambda value: isinstance(value, str), "str")
+TEXTS: Final = Kind("a list of texts", _are_texts, "Sequence[str]")
 TEXT_OR_TEXTS: Final = Kind(
-    "text or a list of texts", lambda value: isinstance(value, str) or _are_texts(value)
+    "text or a list of texts",
+    lambda value: isinstance(value, str) or _are_texts(value),
+    "str | Sequence[str]",
 )
-MAP: Final = Kind("a map", lambda value: isinstance(value, Mapping))
+MAP: Final = Kind("a map", lambda value: isinstance(value, Mapping), "Mapping[str, Any]")
 MAP_OF_TEXTS: Final = Kind(
     "a map of texts",
     lambda value: isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values()),
+    "Mapping[str, str]",
 )
