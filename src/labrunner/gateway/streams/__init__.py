@@ -1,0 +1,1 @@
+"""Bodies that come in pieces: events, JSON objects, compression. Pure."""
