@@ -24,6 +24,7 @@ from labrunner.experiment import codec
 from labrunner.experiment.addresses import hide_credentials
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.experiment.sources.importers import path_of
 from labrunner.policy.capacity import Host, decide_concurrency
 from labrunner.records.encoding import canonical
 from labrunner.records.encoding.canonical import stamp
@@ -223,7 +224,7 @@ def make_record(experiment: Experiment, options: RunOptions) -> RunRecord:
             tasks=canonical.digest_stream(codec.task_lines(experiment)),
         ),
         experiment=codec.to_record(experiment),
-        provenance=provenance.observe(Path(experiment.source)),
+        provenance=provenance.observe(path_of(experiment.source)),
         env_file=str(options.env_file.resolve()) if options.env_file else None,
         overrides=_recorded(options.overrides),
     )

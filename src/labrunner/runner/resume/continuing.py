@@ -20,7 +20,7 @@ from labrunner.records.run import RunRecord
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.reports.summaries import is_summary_whole
-from labrunner.runner.rereading import Reread, reread_file, resolve_again
+from labrunner.runner.rereading import Reread, refuse_gone, reread_file, resolve_again
 from labrunner.runner.reuse.keptwork import judging
 from labrunner.runner.reuse.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
@@ -120,19 +120,19 @@ def refuse_changed(
     experiment: Experiment, record: RunRecord, paths: RunPaths, reread: Reread = reread_file
 ) -> None:
     """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
-    source = Path(experiment.source)
-    if experiment.source and not source.is_file():
-        raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
+    source = experiment.source
+    if source:
+        refuse_gone(source, record)
     try:
         now = resolve_again(record, read_overrides(record.overrides), reread)
     except (InputError, InputErrors) as error:
         raise InputError(
-            str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
+            source, f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
         ) from error
     if changed := changes(experiment, now):
         told = "; ".join(changed)
         raise InputError(
-            str(source),
+            source,
             f"the experiment is not the one that run {record.run_id} began: {told}; "
             f"undo that, or run what changed anew with: lab retry {address(paths)}",
         )
