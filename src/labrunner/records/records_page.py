@@ -15,11 +15,22 @@ import msgspec
 
 from labrunner.records import agent_result, commit, completion, rows, run, schema, summary
 from labrunner.records.encoding import ids
-from labrunner.records.facts import earlier, invalidation
+from labrunner.records.facts import earlier, invalidation, model_call
 
 CAUSES: Final = "../errors.md#causes"
 SCHEMAS: Final = "../../src/labrunner/records/schemas"
-_MODULES: Final = (agent_result, commit, completion, earlier, ids, invalidation, rows, run, summary)
+_MODULES: Final = (
+    agent_result,
+    commit,
+    completion,
+    earlier,
+    ids,
+    invalidation,
+    model_call,
+    rows,
+    run,
+    summary,
+)
 _OFTEN: Final[Mapping[str, str]] = {
     "schema_version": "Name and version of the record.",
     "schedule_idx": "The slot's position in the fixed order, from 0.",

@@ -20,6 +20,7 @@ from labrunner.records.encoding import canonical
 from labrunner.records.facts.buffered_line import BufferedRow
 from labrunner.records.facts.earlier import EarlierRow
 from labrunner.records.facts.invalidation import InvalidationRow, MarksRecord
+from labrunner.records.facts.model_call import BodyRow, CallRow
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 from labrunner.records.run import CrashRecord, RunRecord, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -36,11 +37,13 @@ RECORDS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "benchmark_score_record_v1": ScoreRow,
         "benchmark_summary_v1": SummaryRecord,
         "buffered_v1": BufferedRow,
+        "call_body_v1": BodyRow,
         "commit_v1": CommitLine,
         "crash_v1": CrashRecord,
         "earlier_attempts_v1": EarlierRow,
         "invalidation_v1": InvalidationRow,
         "marks_v1": MarksRecord,
+        "model_call_v1": CallRow,
         "run_v1": RunRecord,
         "status_v1": StatusRecord,
         "trial_record_v1": TrialRow,

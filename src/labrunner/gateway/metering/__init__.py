@@ -1,0 +1,1 @@
+"""What calls cost, and the caps that hold them."""

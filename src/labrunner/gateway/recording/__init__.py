@@ -1,0 +1,1 @@
+"""Calls on disk: rows and bodies beside an attempt."""
