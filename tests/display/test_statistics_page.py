@@ -1,28 +1,36 @@
 """Every figure that is printed is explained on the page that says how figures are computed."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from labrunner.analysis.comparing.comparison import Conclusion
 from labrunner.analysis.inference.interval import Method
 from labrunner.display.results import breakdown, report, show
-from labrunner.interop.registry import EXPORTERS
+from labrunner.display.text.columns import Column
+from labrunner.interop.registry import FORMATS
 from labrunner.query.views import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
+def names(columns: Sequence[Column[Any]]) -> list[str]:
+    return [column.name for column in columns]
+
+
 COLUMNS = {
-    *show._COLUMNS,
-    *report._BOUNDS,
+    *names(show.COLUMNS),
+    *names(report.BOUNDS),
     *report._REPEATED,
-    *report._SPENT,
-    *report._SHIFT,
+    *names(report.SPENT),
+    *names(report.SHIFT),
     *report._ODDS,
     *report._CHANGES,
     *report._EXPENSES.values(),
-    *breakdown.PRICES,
-    *breakdown.FLAKY,
+    *names(breakdown.PRICES),
+    *names(breakdown.FLAKY),
     *breakdown.DIVIDED,
     *breakdown.TAGS,
 }
@@ -47,6 +55,6 @@ def test_every_method_and_conclusion_is_explained(name: str) -> None:
     assert name in page
 
 
-@pytest.mark.parametrize("name", [*EXPORTERS.built_in, *VIEWS])
+@pytest.mark.parametrize("name", [*FORMATS, *VIEWS])
 def test_every_format_and_table_is_on_the_page_about_reading(name: str) -> None:
     assert f"`{name}`" in (DOCS / "reading-a-run.md").read_text()

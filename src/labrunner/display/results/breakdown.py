@@ -1,70 +1,50 @@
 """The tables of `lab show RUN` about where a result comes from: prices, flaky tasks, tasks apart, tags."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from rich.console import RenderableType
 
-from labrunner.analysis.comparing.breakdown import Breakdown
-from labrunner.analysis.describing.price import Price
+from labrunner.analysis.comparing.breakdown import Breakdown, FlakyTask
+from labrunner.analysis.describing.price import Price, Standing
 from labrunner.analysis.report import Report
+from labrunner.display.text.columns import Column, tabulate
 from labrunner.display.text.console import make_line, make_table, name_once, stack
 from labrunner.display.text.quantities import format_count, format_figure, format_range, write_p
 
 SHOWN: Final = 5
-PRICES: Final = (
-    "variant",
-    "spent (USD)",
-    "solved",
-    "a solved task",
-    "95% interval",
-    "a trial",
-    "dominated by",
-)
-FLAKY: Final = ("flaky task", "variant", "passed", "mean", "variance")
 DIVIDED: Final = ("task apart", "lowest", "mean", "highest", "mean ")
 TAGS: Final = ("tag", "variant", "tasks", "mean", "95% interval", "difference", "p (Holm)", "conclusion")
 _NUMBERS: Final = ("tasks", "mean", "difference", "p (Holm)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Priced:
+    """What a variant cost, and how it stands among the others."""
+
+    variant_id: str
+    price: Price
+    standing: Standing | None
+
+
 def show_prices(report: Report) -> RenderableType | None:
     """Show what a solved task costs, and which variants others make superfluous."""
-    dominated = {each.variant_id: each for each in report.standings}
-    rows = []
-    for each in report.figures:
-        if each.price is None:
-            continue
-        standing = dominated.get(each.variant_id)
-        rows.append(
-            (
-                each.variant_id,
-                f"{each.price.cost_usd:.4f}",
-                f"{each.price.solved:,}",
-                "-" if each.price.value is None else f"{each.price.value:.4f}",
-                _range(each.price),
-                "-" if standing is None else f"{standing.cost_usd:.4f}",
-                "" if standing is None else ", ".join(standing.dominated_by) or "nobody",
-            )
-        )
-    return make_table(PRICES, rows, numbers=PRICES[1:4], whole=("95% interval",)) if rows else None
+    standings = {each.variant_id: each for each in report.standings}
+    rows = [
+        _Priced(variant_id=each.variant_id, price=each.price, standing=standings.get(each.variant_id))
+        for each in report.figures
+        if each.price is not None
+    ]
+    return tabulate(PRICES, rows) if rows else None
 
 
 def show_breakdown(found: Breakdown) -> Iterator[RenderableType]:
     """Show tasks that flicker, tasks that tell variants apart, and figures by tag."""
     if found.flaky:
-        rows = [
-            (
-                each.task_id,
-                each.variant_id,
-                f"{each.passed} of {each.graded}",
-                format_figure(each.mean),
-                format_figure(each.variance),
-            )
-            for each in found.flaky[:SHOWN]
-        ]
-        more = found.flaky_tasks - len(rows)
+        more = found.flaky_tasks - len(found.flaky[:SHOWN])
         yield stack(
-            make_table(FLAKY, rows, numbers=FLAKY[3:]),
+            tabulate(FLAKY, found.flaky[:SHOWN]),
             make_line(f"and {more:,} more", "dim") if more else None,
         )
     if found.divided:
@@ -103,3 +83,29 @@ def _range(price: Price) -> str:
     if price.low is None:
         return "undefined"
     return f"{price.low:.4f} to {price.high:.4f}" if price.high is not None else f"from {price.low:.4f}"
+
+
+def _write_dominated(standing: Standing | None) -> str:
+    return "" if standing is None else ", ".join(standing.dominated_by) or "nobody"
+
+
+def _write_usd(amount: float | None) -> str:
+    return "-" if amount is None else f"{amount:.4f}"
+
+
+PRICES: Final[tuple[Column[_Priced], ...]] = (
+    Column("variant", lambda each: each.variant_id),
+    Column("spent (USD)", lambda each: _write_usd(each.price.cost_usd), "number"),
+    Column("solved", lambda each: f"{each.price.solved:,}", "number"),
+    Column("a solved task", lambda each: _write_usd(each.price.value), "number"),
+    Column("95% interval", lambda each: _range(each.price), "whole"),
+    Column("a trial", lambda each: _write_usd(each.standing.cost_usd if each.standing else None)),
+    Column("dominated by", lambda each: _write_dominated(each.standing)),
+)
+FLAKY: Final[tuple[Column[FlakyTask], ...]] = (
+    Column("flaky task", lambda each: each.task_id),
+    Column("variant", lambda each: each.variant_id),
+    Column("passed", lambda each: f"{each.passed} of {each.graded}"),
+    Column("mean", lambda each: format_figure(each.mean), "number"),
+    Column("variance", lambda each: format_figure(each.variance), "number"),
+)

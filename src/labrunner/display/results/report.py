@@ -3,7 +3,8 @@
 Rule: every figure printed here stands in `summary.json` under the same name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.console import RenderableType
@@ -11,11 +12,14 @@ from rich.console import RenderableType
 from labrunner.analysis.comparing.comparison import Comparison
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.repeated import Bounded, Repeated
+from labrunner.analysis.describing.variance import VarianceSplit
 from labrunner.analysis.judging.retryshift import RetryShift, VariantShift
 from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.report import Report
+from labrunner.analysis.sums.expense import Quantity
 from labrunner.display.results.breakdown import show_breakdown, show_prices
 from labrunner.display.text.chart import Dot, DotChart, fit_scale
+from labrunner.display.text.columns import Column, tabulate
 from labrunner.display.text.console import indent, make_item, make_line, make_table, name_once, stack
 from labrunner.display.text.quantities import (
     format_figure,
@@ -36,10 +40,7 @@ _EXPENSES: Final = {
     "tokens": "tokens",
     "cost_usd": "cost (USD)",
 }
-_BOUNDS: Final = ("variant", "lower", "observed", "upper", "coverage", "within tasks", "between", "icc")
 _REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
-_SPENT: Final = ("variant", "a trial", "trials", "median", "p95", "all attempts", "discarded")
-_SHIFT: Final = ("variant", "retried", "rate", "attempts", "most", "as 0", "mean", "as 1", "left out")
 _ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")
 _CHANGES: Final = ("difference", "interval", "p", "tasks", "conclusion")
 
@@ -58,7 +59,7 @@ def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
 def show_details(report: Report) -> RenderableType:
     """Show everything that the first table has no room for."""
     parts = [
-        _show_bounds(report.figures),
+        tabulate(BOUNDS, report.figures),
         _show_repeated(report.figures),
         _show_expenses(report.figures),
         show_prices(report),
@@ -75,7 +76,7 @@ def show_findings(report: Report) -> RenderableType:
     is_empty = not any(each.graded for each in report.figures)
     shift = report.retry_shift
     parts = [
-        None if is_whole or is_empty else _show_bounds(report.figures),
+        None if is_whole or is_empty else tabulate(BOUNDS, report.figures),
         None if is_empty else _show_differences(report.comparisons),
         stack(*_show_verdict(shift)) if shift else None,
     ]
@@ -90,23 +91,6 @@ def _dot(figures: Figures) -> Dot:
         low=interval.low if interval else None,
         high=interval.high if interval else None,
     )
-
-
-def _show_bounds(figures: Sequence[Figures]) -> RenderableType:
-    rows = [
-        (
-            each.variant_id,
-            format_figure(each.lower),
-            format_figure(each.observed),
-            format_figure(each.upper),
-            "-" if each.coverage is None else format_share(each.coverage),
-            format_figure(each.variance.within if each.variance else None),
-            format_figure(each.variance.between if each.variance else None),
-            format_figure(each.variance.icc if each.variance else None),
-        )
-        for each in figures
-    ]
-    return make_table(_BOUNDS, rows, numbers=_BOUNDS[1:])
 
 
 def _show_repeated(figures: Sequence[Figures]) -> RenderableType | None:
@@ -153,22 +137,26 @@ def _format_bounded(figure: Bounded) -> str:
     return format_range(figure.low, figure.high)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spent:
+    """How much of one thing the trials of a variant used."""
+
+    variant_id: str
+    name: str
+    quantity: Quantity
+
+    def write(self, amount: float) -> str:
+        return _format_amount(self.name, amount)
+
+
 def _show_expenses(figures: Sequence[Figures]) -> RenderableType | None:
     rows = [
-        (
-            each.variant_id,
-            title,
-            f"{quantity.trials:,}",
-            *(
-                _format_amount(name, amount)
-                for amount in (quantity.median, quantity.p95, quantity.total, quantity.discarded)
-            ),
-        )
+        _Spent(variant_id=each.variant_id, name=name, quantity=quantity)
         for each in figures
-        for name, title in _EXPENSES.items()
+        for name in _EXPENSES
         if (quantity := each.expense.get(name)) is not None
     ]
-    return make_table(_SPENT, name_once(rows), numbers=_SPENT[2:], whole=_SPENT[1:2]) if rows else None
+    return tabulate(SPENT, rows, once=True) if rows else None
 
 
 def _format_amount(name: str, amount: float) -> str:
@@ -204,21 +192,10 @@ def _describe_change(comparison: Comparison) -> tuple[str, ...]:
 
 def show_shift(shift: RetryShift) -> RenderableType:
     """Show the retry-shift report."""
-    rows = [
-        (
-            each.variant_id,
-            f"{each.retried:,}",
-            f"{100 * each.rate:.1f}%",
-            f"{each.attempts / each.finished:.2f}" if each.finished else "-",
-            f"{each.most_attempts}",
-            *(format_figure(value) for value in (each.as_zero, each.headline, each.as_one, each.left_out)),
-        )
-        for each in shift.variants
-    ]
     odds = [row for each in shift.variants for row in _describe_odds(each)]
     return stack(
         make_line("retries: the mean with retried trials scored 0, as they ended, scored 1, left out"),
-        make_table(_SHIFT, rows, numbers=_SHIFT[1:]),
+        tabulate(SHIFT, shift.variants),
         *((make_line(""), _show_odds(odds)) if odds else ()),
         make_line(""),
         *_show_verdict(shift),
@@ -251,3 +228,48 @@ def _describe_odds(shift: VariantShift) -> Iterator[tuple[str, ...]]:
         )
     if shift.rate_p is not None:
         yield shift.variant_id, f"rate against {shift.rate_baseline}", "", "", write_p(shift.rate_p)
+
+
+def _write_share(share: float | None) -> str:
+    return "-" if share is None else format_share(share)
+
+
+def _write_attempts(shift: VariantShift) -> str:
+    return f"{shift.attempts / shift.finished:.2f}" if shift.finished else "-"
+
+
+def _vary(part: Callable[[VarianceSplit], float | None]) -> Callable[[Figures], str]:
+    """One part of a variance, where there is any."""
+    return lambda each: format_figure(part(each.variance) if each.variance else None)
+
+
+BOUNDS: Final[tuple[Column[Figures], ...]] = (
+    Column("variant", lambda each: each.variant_id),
+    Column("lower", lambda each: format_figure(each.lower), "number"),
+    Column("observed", lambda each: format_figure(each.observed), "number"),
+    Column("upper", lambda each: format_figure(each.upper), "number"),
+    Column("coverage", lambda each: _write_share(each.coverage), "number"),
+    Column("within tasks", _vary(lambda variance: variance.within), "number"),
+    Column("between", _vary(lambda variance: variance.between), "number"),
+    Column("icc", _vary(lambda variance: variance.icc), "number"),
+)
+SPENT: Final[tuple[Column[_Spent], ...]] = (
+    Column("variant", lambda each: each.variant_id),
+    Column("a trial", lambda each: _EXPENSES[each.name], "whole"),
+    Column("trials", lambda each: f"{each.quantity.trials:,}", "number"),
+    Column("median", lambda each: each.write(each.quantity.median), "number"),
+    Column("p95", lambda each: each.write(each.quantity.p95), "number"),
+    Column("all attempts", lambda each: each.write(each.quantity.total), "number"),
+    Column("discarded", lambda each: each.write(each.quantity.discarded), "number"),
+)
+SHIFT: Final[tuple[Column[VariantShift], ...]] = (
+    Column("variant", lambda each: each.variant_id),
+    Column("retried", lambda each: f"{each.retried:,}", "number"),
+    Column("rate", lambda each: f"{100 * each.rate:.1f}%", "number"),
+    Column("attempts", _write_attempts, "number"),
+    Column("most", lambda each: f"{each.most_attempts}", "number"),
+    Column("as 0", lambda each: format_figure(each.as_zero), "number"),
+    Column("mean", lambda each: format_figure(each.headline), "number"),
+    Column("as 1", lambda each: format_figure(each.as_one), "number"),
+    Column("left out", lambda each: format_figure(each.left_out), "number"),
+)

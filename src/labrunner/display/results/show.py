@@ -16,7 +16,8 @@ from labrunner.analysis.judging.cautions import ONLY_AT_THE_END, describe_cautio
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.display.results.report import show_chart, show_details, show_findings
-from labrunner.display.text.console import make_hints, make_item, make_line, make_table, stack
+from labrunner.display.text.columns import Column, tabulate
+from labrunner.display.text.console import make_hints, make_item, make_line, stack
 from labrunner.display.text.quantities import format_count, format_duration, format_figure, format_range
 from labrunner.records.barrier import explain_barrier
 from labrunner.records.run import StatusRecord
@@ -26,17 +27,6 @@ from labrunner.store.reading.run_state import RunState
 INTERIM: Final = "interim: an interval looked at while a run goes on is not valid for deciding when to stop"
 NO_BARRIERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 _STYLES: Final = {"success": "green", "error": "red", "crashed": "red", "cancelled": "yellow"}
-_COLUMNS: Final = (
-    "variant",
-    "planned",
-    "graded",
-    "pass",
-    "fail",
-    "errors",
-    "retried",
-    "mean",
-    "95% interval",
-)
 
 
 def show_run(  # noqa: PLR0913 - all that is known of a run
@@ -123,7 +113,7 @@ def show_summary(
         notes.append(INTERIM)
     warnings = [each for each in report.cautions if is_over or each.kind not in ONLY_AT_THE_END]
     return stack(
-        _table(report.figures),
+        tabulate(COLUMNS, report.figures),
         stack(make_line(""), chart) if chart is not None else None,
         (show_details if in_full else show_findings)(report) if report.has_intervals else None,
         make_line("") if notes or warnings else None,
@@ -135,27 +125,23 @@ def show_summary(
     )
 
 
-def _table(figures: Sequence[Figures]) -> RenderableType:
-    rows = [
-        (
-            each.variant_id,
-            f"{each.planned:,}",
-            f"{each.graded:,}",
-            f"{each.passed:,}",
-            f"{each.failed:,}",
-            f"{each.errors:,}",
-            f"{each.retried:,}",
-            format_figure(each.observed),
-            format_interval(each.interval),
-        )
-        for each in figures
-    ]
-    return make_table(_COLUMNS, rows, numbers=_COLUMNS[1:8], whole=_COLUMNS[8:])
-
-
 def format_interval(interval: Interval | None) -> str:
     """Write an interval; `undefined` when the data can't carry one."""
     return format_range(interval.low, interval.high) if interval else "undefined"
+
+
+COLUMNS: Final[tuple[Column[Figures], ...]] = (
+    Column("variant", lambda each: each.variant_id),
+    Column("planned", lambda each: f"{each.planned:,}", "number"),
+    Column("graded", lambda each: f"{each.graded:,}", "number"),
+    Column("pass", lambda each: f"{each.passed:,}", "number"),
+    Column("fail", lambda each: f"{each.failed:,}", "number"),
+    Column("errors", lambda each: f"{each.errors:,}", "number"),
+    Column("retried", lambda each: f"{each.retried:,}", "number"),
+    Column("mean", lambda each: format_figure(each.observed), "number"),
+    Column("95% interval", lambda each: format_interval(each.interval), "whole"),
+)
+"""The table of variants. A new column is one line here, and a sentence in docs/statistics.md."""
 
 
 def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:
