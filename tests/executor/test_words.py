@@ -48,6 +48,15 @@ def test_what_a_container_can_not_be_told_is_named(
     assert checks[-1].message.endswith(f"(the longest is {named})")
 
 
+def test_a_graders_command_reaches_a_container_as_a_file_and_the_kernel_limits_its_words(
+    tmp_path: Path,
+) -> None:
+    fits, does_not = (make_grader(command=("sh", "-c", "x" * size * KIB)) for size in (100, 128))
+    assert examine(context(tmp_path, {}, {"grader": fits}), DockerMaker()) == []
+    (check,) = examine(context(tmp_path, {}, {"grader": does_not}), DockerMaker())
+    assert "the grader has a word or a variable of 131072 bytes, and Linux takes 131071" in check.message
+
+
 def test_what_just_fits_passes_and_so_do_secrets_that_are_missing(tmp_path: Path) -> None:
     agent = {"env": {"A": "x" * 50 * KIB}, "secrets": ("KEY",)}
     assert examine(context(tmp_path, agent, {}, KEY="x" * 8 * KIB), DockerMaker()) == []

@@ -8,15 +8,12 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import SandboxPlan
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Sandbox, SandboxSpec, Survivor
+from labrunner.sandbox.longest_word import find_long_word
 from labrunner.sandbox.marks import RunMark
-
-LONGEST_WORD: Final = 32 * 4096 - 1
-"""MAX_ARG_STRLEN, less the byte that ends it."""
 
 
 class Mortal:
@@ -37,13 +34,7 @@ class Mortal:
     def find_excess(self, plan: SandboxPlan, setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
         """A word of a command, or a variable, that is longer than the kernel takes."""
         del plan
-        for phase in filter(None, (setup, agent, grader)):
-            words = (*phase.argv, *(f"{name}={value}" for name, value in phase.env.items()))
-            longest = max(len(word.encode(errors="surrogateescape")) for word in words)
-            if longest > LONGEST_WORD:
-                told = f"the {phase.name} has a word or a variable of {longest} bytes"
-                return f"{told}, and Linux takes {LONGEST_WORD}; put large things into files"
-        return None
+        return find_long_word(setup, agent, grader)
 
     @abstractmethod
     def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:

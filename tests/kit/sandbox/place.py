@@ -77,14 +77,19 @@ class Place:
         return phase(self.paths.python, "tree.py", then, **changes)
 
     def processes_hold_the_lock(self) -> bool:
-        fd = os.open(self.lock, os.O_RDWR)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return is_locked(self.lock)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock on a file."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def plan(**limits: Any) -> SandboxPlan:

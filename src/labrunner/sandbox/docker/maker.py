@@ -62,6 +62,7 @@ from labrunner.sandbox.door import (
     SandboxSpec,
     Survivor,
 )
+from labrunner.sandbox.longest_word import find_long_word
 from labrunner.sandbox.marks import RunMark
 from labrunner.sandbox.paths import AGENTLAB, guest_paths
 from labrunner.sandbox.processes.enforcement import MIB
@@ -142,7 +143,8 @@ class DockerMaker:
 
     def find_excess(self, plan: SandboxPlan, setup: Phase | None, agent: Phase, grader: Phase) -> str | None:
         """What a wrapper could not be told, with the variables of an image that is known by now."""
-        return find_excess(self._images.known_env(plan), setup, agent, grader)
+        told = find_excess(self._images.known_env(plan), setup, agent, grader)
+        return told or find_long_word(setup, agent, grader)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
