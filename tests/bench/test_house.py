@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.house import rules
+from bench.house.__main__ import main
 from bench.house.account import tell
 from bench.house.graph import find_cycles, importers, room_graph, top_graph
 from bench.house.reading import House, read_house
@@ -136,3 +137,8 @@ def test_two_circles_that_do_not_meet_are_two() -> None:
     edges = {"a": "b", "b": "a", "c": "d", "d": "c", "e": "a"}
     graph = {name: frozenset(targets) for name, targets in edges.items()}
     assert find_cycles(graph) == [("a", "b"), ("c", "d")]
+
+
+def test_the_script_checks_this_house(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--check"])
+    assert (code, capsys.readouterr().out) == (0, "no rule is broken\n")

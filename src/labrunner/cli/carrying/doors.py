@@ -2,26 +2,10 @@
 
 from typing import Any, Final
 
-from labrunner.executor.registry import EXECUTORS
-from labrunner.experiment.agents.catalogue import AGENTS
 from labrunner.experiment.sandbox_kinds import KINDS
-from labrunner.experiment.sources.importers import IMPORTERS
-from labrunner.experiment.sources.registry import SOURCES
-from labrunner.interop.registry import EXPORTERS
 from labrunner.registry import Registry
-from labrunner.solve.authoring.names import SCORERS, SOLVERS
 
-# Each is of a type of its own.
-DOORS: Final[tuple[Registry[Any], ...]] = (
-    KINDS,
-    EXECUTORS,
-    SOURCES,
-    IMPORTERS,
-    EXPORTERS,
-    AGENTS,
-    SOLVERS,
-    SCORERS,
-)
+DOORS: Final[tuple[Registry[Any], ...]] = (KINDS,)  # each is of a type of its own
 
 
 def list_doors() -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ Rule: everything that can be found wrong is found before anything is raised, so 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
@@ -36,7 +37,7 @@ from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.policy.budget import Budget
 
 
-def resolve(document: Document, overrides: Overrides, source: str) -> Experiment:
+def resolve(document: Document, overrides: Overrides, source: Path) -> Experiment:
     """Resolve an experiment file, or say everything that is wrong with it."""
     problems = Problems()
     file = validate(ExperimentFile, document.data, document.where, problems)
@@ -54,7 +55,7 @@ def resolve(document: Document, overrides: Overrides, source: str) -> Experiment
 
 
 def _experiment(
-    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: str
+    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: Path
 ) -> Experiment:
     file = reading.file
     kind = _default_kind(tasks, variants, reading)
@@ -66,7 +67,7 @@ def _experiment(
         name=file.name,
         description=file.description,
         tags=tuple(file.tags),
-        source=source,
+        source=str(source.resolve()),
         tasks=tuple(resolve_task(task, rules, reading) for task in tasks),
         variants=resolved,
         trust=file.trust,

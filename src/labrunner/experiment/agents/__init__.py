@@ -1,1 +1,0 @@
-"""Agents that are known by name: data only, one YAML file each."""
