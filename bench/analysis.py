@@ -18,7 +18,6 @@ from bench.figures import Bar, Figure
 from bench.idle import complete
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import Shape, make_experiment, split_trials
-from labrunner.experiment import codec
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records.commit import NO_ROWS, chain_start
 from labrunner.records.completion import Graded
@@ -27,12 +26,11 @@ from labrunner.records.encoding.ids import make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts, ScheduleProgress, StatusRecord
 from labrunner.records.seals import seal
+from labrunner.runner.newrun import Descent, create_new_run, make_record
 from labrunner.runner.sitting.publication import Publisher
-from labrunner.runner.start import RunOptions, make_record
 from labrunner.store.committing.committer import make_line
 from labrunner.store.layout import RunPaths
 from labrunner.store.rows.slot_bytes import encode_slot
-from labrunner.store.writing.create import create_run
 from labrunner.trial.assignment import Assignment
 
 LAB: Final = str(Path(sys.executable).with_name("lab"))
@@ -70,12 +68,8 @@ def make_run(folder: Path, sizes: Sizes) -> RunPaths:
     shape = Shape(tasks=tasks, replications=replications, concurrency=1, sandbox="process")
     experiment = make_experiment(folder, shape)
     schedule, publisher = Schedule.of(experiment), Publisher(experiment=experiment, run_id="bench")
-    record = make_record(
-        experiment, RunOptions(runs_dir=folder / ".lab" / "runs", secrets={}, run_id="bench")
-    )
-    paths = create_run(
-        folder / ".lab" / "runs", record, codec.task_lines(experiment), schedule.lines(experiment)
-    )
+    record = make_record(experiment, run_id="bench")
+    paths = create_new_run(folder / ".lab" / "runs", experiment, record, Descent())
     chain, ends = chain_start(record.digests.experiment, record.digests.schedule), NO_ROWS
     with ExitStack() as stack:
         trials, timings, scores, commits = (

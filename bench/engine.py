@@ -22,20 +22,18 @@ from bench.idle import IdleExecutor, complete
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.workload import Shape, make_experiment, split_trials
 from labrunner.executor.door import Executor
-from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records import schema
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
 from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.newrun import Descent, create_new_run, make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies
 from labrunner.runner.sitting.loop import RunLoop
 from labrunner.runner.sitting.publication import Publisher
-from labrunner.runner.start import RunOptions, make_record
 from labrunner.store.layout import RunPaths
-from labrunner.store.writing.create import create_run
 from labrunner.store.writing.writer import open_writer
 from labrunner.trial.assignment import Assignment
 
@@ -52,12 +50,8 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 def make_run(folder: Path, sizes: Sizes) -> tuple[Experiment, RunPaths]:
     """Make an experiment and the directory of a run of it."""
     experiment = _experiment(folder, sizes)
-    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
-    schedule = Schedule.of(experiment)
-    record = make_record(experiment, options)
-    return experiment, create_run(
-        options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment)
-    )
+    record = make_record(experiment, run_id="bench")
+    return experiment, create_new_run(folder / "runs", experiment, record, Descent())
 
 
 def prepare_ours(folder: Path, sizes: Sizes) -> Work:

@@ -13,15 +13,13 @@ from pathlib import Path
 from bench.idle import IdleExecutor
 from bench.workload import Shape, make_experiment, split_trials
 from labrunner.executor.door import Executor
-from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import Completion
 from labrunner.runner.sitting.sitting import Live, RunEnd, Watch
-from labrunner.runner.start import RunOptions, make_plan, make_record, sit_down
+from labrunner.runner.start import Beginning, RunOptions, launch
 from labrunner.sandbox.door import Survivor
 from labrunner.store.layout import RunPaths
-from labrunner.store.writing.create import create_run
 from labrunner.trial.assignment import Assignment, Notes
 
 READY = b"ready\n"
@@ -64,13 +62,10 @@ def load_experiment(folder: Path, trials: int) -> Experiment:
 
 async def sit_at(experiment: Experiment, folder: Path, executor: Executor, watch: Watch) -> RunEnd:
     """Begin a run in `folder`, or go on with it, on this executor."""
-    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
+    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executor=lambda *_: executor)
     paths = RunPaths(options.runs_dir / "bench")
-    if not paths.root.exists():
-        record, schedule = make_record(experiment, options), Schedule.of(experiment)
-        create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
-    plan = make_plan(experiment, paths, options, run_id="bench")
-    return await sit_down(plan, paths, executor, watch)
+    beginning = Beginning(experiment=experiment, paths=paths if paths.root.exists() else None)
+    return await launch(beginning, options, watch)
 
 
 def main(folder: Path, trials: int) -> None:

@@ -18,18 +18,16 @@ from bench.engine import coordinate
 from bench.figures import Bar, Figure
 from bench.memory import peak_mb
 from bench.rounds import Sample, Side, Sizes, Work, take_rounds
-from labrunner.experiment import codec
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.schedule import Schedule
-from labrunner.runner.start import BLOCKING_THREADS, RunOptions, make_executor, make_record
+from labrunner.runner.newrun import Descent, create_new_run, make_record
+from labrunner.runner.start import BLOCKING_THREADS, RunOptions, make_executor
 from labrunner.solve.authoring.dataset import MemoryDataset
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, system_message
 from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolving.task import Task
 from labrunner.solve.values.sample import Sample as TaskSample
-from labrunner.store.writing.create import create_run
 
 TRANSCRIPT: Final = b'{"at":"2026-01-01T00:00:00.000Z","event":"message","seq":1}\n' * 24
 """As long as that of one sample here."""
@@ -51,8 +49,8 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
     overrides = Overrides(max_concurrency=sizes["concurrency"], max_connections=sizes["concurrency"])
     experiment = known.resolve(make_task(sizes["trials"]), overrides)
     options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executor=known.executor)
-    record, schedule = make_record(experiment, options), Schedule.of(experiment)
-    paths = create_run(options.runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
+    record = make_record(experiment, run_id="bench")
+    paths = create_new_run(options.runs_dir, experiment, record, Descent())
 
     async def run(experiment: Experiment) -> None:
         pool = ThreadPoolExecutor(BLOCKING_THREADS)

@@ -1,5 +1,10 @@
 """What other packages need to add to lab: the doors, and what goes through them."""
 
+from labrunner.errors import InputError
+from labrunner.experiment.sources.importers import Imported
+from labrunner.experiment.sources.task_rows import Row, RowOrigin, SourceRequest
+from labrunner.interop.exporter import Exporter
+from labrunner.runner.reports.lookup import RunInFull
 from labrunner.sandbox.door import (
     AgentRun,
     AttemptFolders,
@@ -20,12 +25,19 @@ __all__ = [
     "AttemptFolders",
     "Check",
     "Demands",
+    "Exporter",
     "GuestPaths",
+    "Imported",
+    "InputError",
     "Phase",
     "PhaseEnd",
+    "Row",
+    "RowOrigin",
+    "RunInFull",
     "Sandbox",
     "SandboxKind",
     "SandboxMaker",
     "SandboxSpec",
+    "SourceRequest",
     "Survivor",
 ]

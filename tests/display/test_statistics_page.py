@@ -10,7 +10,7 @@ from labrunner.analysis.comparing.comparison import Conclusion
 from labrunner.analysis.inference.interval import Method
 from labrunner.display.results import breakdown, report, show
 from labrunner.display.text.columns import Column
-from labrunner.interop.registry import FORMATS
+from labrunner.interop.registry import EXPORTERS
 from labrunner.query.views import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,6 +55,6 @@ def test_every_method_and_conclusion_is_explained(name: str) -> None:
     assert name in page
 
 
-@pytest.mark.parametrize("name", [*FORMATS, *VIEWS])
+@pytest.mark.parametrize("name", [*EXPORTERS.built_in, *VIEWS])
 def test_every_format_and_table_is_on_the_page_about_reading(name: str) -> None:
     assert f"`{name}`" in (DOCS / "reading-a-run.md").read_text()

@@ -349,7 +349,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "a task file of another kind": (
         f"{HEAD}tasks: {{file: tasks.parquet}}\n",
-        "experiment.yaml:4: tasks.file: 'tasks.parquet' is no task file that can be read; known kinds: .jsonl, .json, .csv",
+        "experiment.yaml:4: tasks.file: 'tasks.parquet' can't be read: there is no task source '.parquet'; known: .jsonl, .ndjson, .json, .csv (built in)",
     ),
     "an absolute path in a workspace": (
         f"{HEAD}tasks: [{{id: a, input: x, files: {{/etc/passwd: x}}}}]\n",

@@ -11,7 +11,7 @@ from labrunner.errors import InputError, StoreError
 from labrunner.interop.exporters.cases import Case
 from labrunner.interop.exporters.junit import render
 from labrunner.interop.exporters.markdown import escape
-from labrunner.interop.registry import FORMATS, default_target, export
+from labrunner.interop.registry import default_target, export, find_exporter
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.runner.reports.lookup import RunInFull, read_in_full
 from tests.kit.interop.exported import HOSTILE, TASKS, make_picture
@@ -24,7 +24,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> RunInFull:
 
 
 def written(seen: RunInFull, name: str, folder: Path) -> str:
-    (path,) = export(seen, name, folder / f"out{FORMATS[name].ending}")
+    (path,) = export(seen, name, folder / f"out{find_exporter(name).ending}")
     return path.read_text(encoding="utf-8")
 
 
@@ -141,7 +141,7 @@ def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunInFull, 
 
 
 def test_a_format_that_is_not_there_is_refused_with_those_that_are(seen: RunInFull) -> None:
-    with pytest.raises(InputError, match="no format 'pdf'; there are: inspect, csv, parquet"):
+    with pytest.raises(InputError, match="no format 'pdf'; known: inspect, csv, parquet"):
         export(seen, "pdf", None)
 
 

@@ -35,8 +35,8 @@ from labrunner.records.facts.invalidation import InvalidationRow
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunStatus, StatusRecord
 from labrunner.records.seals import seal
+from labrunner.runner.newrun import make_record
 from labrunner.runner.sitting.publication import Publisher
-from labrunner.runner.start import RunOptions, make_record
 from labrunner.store.buffering.buffer import BufferedSlot as Kept
 from labrunner.store.buffering.buffer import Changes, open_buffer
 from labrunner.store.checking.invalidations import add_invalidations
@@ -99,7 +99,7 @@ def write_run(
 ) -> RunPaths:
     """Write a run: what lies before the first owed slot is committed, what lies behind it is buffered."""
     schedule = Schedule.of(experiment)
-    record = make_record(experiment, RunOptions(runs_dir=runs_dir, secrets={}, run_id=run_id))
+    record = make_record(experiment, run_id=run_id)
     paths = create_run(runs_dir, record, codec.task_lines(experiment), schedule.lines(experiment))
     told = ((slot, script(slot)) for slot in schedule)
     publisher = Publisher(experiment=experiment, run_id=run_id)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from labrunner.errors import DamagedRun, InputError
-from labrunner.interop.registry import export_rows
+from labrunner.interop.registry import export_run
 from labrunner.query import database
 from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
@@ -265,7 +265,7 @@ def test_rows_that_are_no_rows_are_damage_not_bad_sql(tmp_path: Path) -> None:
     with pytest.raises(DamagedRun, match="try: lab verify"):
         rows_of(paths, "select * from scores")
     with pytest.raises(DamagedRun, match="not those that were committed"):
-        export_rows(paths, "csv", tmp_path / "rows.csv")
+        export_run(paths, "csv", tmp_path / "rows.csv")
     assert not (tmp_path / "rows.csv").exists()
 
 

@@ -6,7 +6,7 @@ commit. Cancelling a call ends everything of the attempt before the call returns
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Survivor
@@ -23,6 +23,7 @@ class Discard:
     """What is left of the sandbox itself: a stopped container."""
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Carries out attempts."""
 

@@ -1,67 +1,63 @@
 """The formats that a run can leave in."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeGuard
 
-from labrunner.errors import InputError, StoreError
-from labrunner.interop.exporters import flat, html, inspect_log, junit, markdown
+from labrunner.errors import StoreError
+from labrunner.interop.exporter import Exporter
 from labrunner.query.output import replacing
-from labrunner.runner.reports.lookup import RunInFull
+from labrunner.registry import Registry
+from labrunner.runner.reports.lookup import RunInFull, read_in_full
 from labrunner.runner.reports.results import check_rows
 from labrunner.store.layout import RunPaths
 from labrunner.store.rows.single_records import read_run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One format: what its files are called, and who writes them."""
-
-    ending: str
-    write: Callable[[RunInFull, Path], tuple[Path, ...]]
-    """Writes a run to a path, and tells which files it made."""
+def _is_exporter(found: object) -> TypeGuard[Exporter]:
+    return isinstance(found, Exporter)
 
 
-FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
-    {
-        "inspect": Format(ending=".eval", write=inspect_log.write),
-        "csv": Format(ending=".csv", write=lambda seen, target: flat.write_table(seen.paths, target)),
-        "parquet": Format(
-            ending=".parquet", write=lambda seen, target: flat.write_parquet(seen.paths, target)
-        ),
-        "junit": Format(ending=".junit.xml", write=junit.write),
-        "markdown": Format(ending=".md", write=markdown.write),
-        "html": Format(ending=".html", write=html.write),
-    }
+EXPORTERS: Final = Registry(
+    group="labrunner.exporters",
+    noun="format",
+    built_in={
+        "inspect": "labrunner.interop.exporters.inspect_log:FORMAT",
+        "csv": "labrunner.interop.exporters.flat:CSV",
+        "parquet": "labrunner.interop.exporters.flat:PARQUET",
+        "junit": "labrunner.interop.exporters.junit:FORMAT",
+        "markdown": "labrunner.interop.exporters.markdown:FORMAT",
+        "html": "labrunner.interop.exporters.html:FORMAT",
+    },
+    accepts=_is_exporter,
+    wanted="an Exporter",
 )
 
 
-ROWS: Final[Mapping[str, Callable[[RunPaths, Path], tuple[Path, ...]]]] = MappingProxyType(
-    {"csv": flat.write_table, "parquet": flat.write_parquet}
-)
-"""Formats of rows, for which nothing has to be computed."""
+def find_exporter(name: str) -> Exporter:
+    """Load a format."""
+    return EXPORTERS.find(name, "--to")
 
 
-def export_rows(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, ...]:
-    """Write the rows of a run, without computing anything from them."""
+def export_run(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, ...]:
+    """Write a run; one of rows without computing anything from them."""
+    chosen = find_exporter(name)
+    if chosen.write_rows is None:
+        return export(read_in_full(paths), name, output)
     check_rows(paths)
-    target = output or Path(f"{read_run(paths).run_id}{FORMATS[name].ending}")
+    target = output or Path(f"{read_run(paths).run_id}{chosen.ending}")
     with _writing(target), replacing(target) as place:
-        ROWS[name](paths, place)
+        chosen.write_rows(paths, place)
     return (target,)
 
 
 def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
     """Write a run in a format, to `output` or to a file in the working directory called like the run."""
-    if name not in FORMATS:
-        raise InputError("--to", f"there is no format {name!r}; there are: {', '.join(FORMATS)}")
-    chosen = FORMATS[name]
+    chosen = find_exporter(name)
     target = output or default_target(seen, name)
     with _writing(target):
-        if name == "inspect":
+        if chosen.has_own_files:
             return chosen.write(seen, target)
         with replacing(target) as place:
             chosen.write(seen, place)
@@ -78,7 +74,8 @@ def _writing(target: Path) -> Iterator[None]:
 
 
 def default_target(seen: RunInFull, name: str) -> Path:
-    """Where an export goes when nobody says: logs of several variants go into a folder."""
-    if name == "inspect" and len(seen.results.experiment.variants) > 1:
-        return Path(f"{seen.record.run_id}-inspect")
-    return Path(f"{seen.record.run_id}{FORMATS[name].ending}")
+    """Where an export goes when nobody says: several files go into a folder."""
+    chosen = find_exporter(name)
+    if chosen.is_folder(seen):
+        return Path(f"{seen.record.run_id}-{name}")
+    return Path(f"{seen.record.run_id}{chosen.ending}")

@@ -9,6 +9,7 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.load import load
 from labrunner.experiment.revising.regrader import bring_grader
+from labrunner.experiment.sources.importers import is_there
 from labrunner.records.run import RunRecord
 
 Reread: TypeAlias = Callable[[RunRecord, Overrides], Experiment]
@@ -22,7 +23,12 @@ def resolve_again(record: RunRecord, overrides: Overrides, reread: "Reread") -> 
 
 def reread_file(record: RunRecord, overrides: Overrides) -> Experiment:
     """Resolve an experiment from its file as it is now."""
-    source = Path(str(record.experiment.get("source", "")))
-    if not source.is_file():
-        raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
-    return load(source, overrides)
+    source = str(record.experiment.get("source", ""))
+    refuse_gone(source, record)
+    return load(Path(source), overrides)
+
+
+def refuse_gone(source: str, record: RunRecord) -> None:
+    """Refuse to read again what is not there any more."""
+    if not is_there(source):
+        raise InputError(source, f"run {record.run_id} came from this file, and it is gone")

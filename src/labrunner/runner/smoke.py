@@ -1,6 +1,5 @@
 """A grader tried on a workspace that no agent has touched: if that passes, its verdicts are worthless."""
 
-import platform
 from dataclasses import replace
 
 from labrunner.executor.door import Discard
@@ -9,10 +8,10 @@ from labrunner.experiment.schedule import Slot
 from labrunner.files.scraps import SMOKE, scrap_folder
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.encoding.ids import make_token, make_trial_id
-from labrunner.runner.start import RunOptions
+from labrunner.runner.start import RunOptions, make_executor
 from labrunner.runner.upkeep.preflight import way_to
 from labrunner.sandbox.door import Check
-from labrunner.trial.assignment import Assignment, TrialContext
+from labrunner.trial.assignment import Assignment
 
 NOTHING = ("/bin/sh", "-c", ":")
 
@@ -47,14 +46,7 @@ async def smoke(experiment: Experiment, options: RunOptions) -> Check:
     with scrap_folder(SMOKE, place) as folder:
         trials = folder.resolve() / "trials"
         trials.mkdir()
-        context = TrialContext(
-            experiment=idle,
-            run_id="smoke",
-            trials_dir=trials,
-            host=platform.node(),
-            secrets=options.secrets,
-        )
-        executor = options.executor(context, options.make)
+        executor = make_executor(idle, options, "smoke", trials)
         try:
             completion = await executor.carry_out(assignment, Deaf())
             await executor.release(assignment, Discard(workspace=True, logs=True))

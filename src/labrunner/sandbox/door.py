@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from labrunner.experiment.resolved import Network, SandboxPlan
 from labrunner.sandbox.marks import Mark, RunMark
@@ -291,6 +291,7 @@ class Sandbox(Protocol):
         ...
 
 
+@runtime_checkable
 class SandboxMaker(Protocol):
     """Makes sandboxes of one kind on this machine."""
 

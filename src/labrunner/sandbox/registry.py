@@ -22,7 +22,11 @@ def make(kind: str, *, anew: bool = False) -> SandboxMaker:
     """Return a maker of that kind; nothing is started or probed by this."""
     if kind == NO_SANDBOX:
         raise InputError("sandbox", "this task has no sandbox; give it one, such as bubblewrap or docker")
-    return find_kind(kind).make(anew=anew)
+    made: object = find_kind(kind).make(anew=anew)
+    if not isinstance(made, SandboxMaker):
+        told = f"the sandbox kind {kind!r} must make a SandboxMaker, found a {type(made).__name__}"
+        raise InputError("sandbox", told)
+    return made
 
 
 def find_kind(name: str) -> SandboxKind:

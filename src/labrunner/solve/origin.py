@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
-from labrunner.executor.local import LocalExecutor
+from labrunner.executor.registry import LOCAL, make_named_executor
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment, Program
 from labrunner.records.run import RunRecord
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class PythonTasks:
     """The Python tasks that this process has made, by the digests of their experiments."""
 
-    def __init__(self, model: "Model | None" = None) -> None:
+    def __init__(self, model: "Model | None" = None, executor: str = LOCAL) -> None:
         """Know none yet; `model` is asked instead of the one that a name stands for."""
         self._lives: dict[str, LiveTask] = {}
         self._model = model
+        self._executor = executor
 
     def load(self, target: str, overrides: Overrides) -> list[Experiment]:
         """Resolve the tasks of a Python file, or one of them: `ctf.py`, `ctf.py@name`."""
@@ -51,7 +52,10 @@ class PythonTasks:
         """Who carries out an experiment's attempts."""
         program = context.experiment.variants[0].program
         if program is None or not program.in_process:
-            return LocalExecutor(context, make)
+            return make_named_executor(self._executor, context, make)
+        if self._executor != LOCAL:
+            told = f"solvers and scorers in Python run in this process; {self._executor} can't carry them out"
+            raise InputError("--executor", told)
         from labrunner.solve.running.python_executor import SolveExecutor
 
         return SolveExecutor(context, make, lambda: self._find(context, program))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from labrunner.interop.registry import FORMATS, export
+from labrunner.interop.registry import EXPORTERS, export, find_exporter
 from labrunner.records.encoding import canonical
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.runner.reports.lookup import RunInFull, read_in_full
@@ -185,8 +185,8 @@ def test_a_report_of_a_crash_leaves_in_every_format_with_what_was_in_flight(tmp_
     (folder / "transcript.jsonl").write_bytes(b"".join(map(canonical.encode_line, lines)))
     report = asyncio.run(recover_run(run)).paths
     for paths in (run, report):
-        for name in FORMATS:
-            export(read_in_full(paths), name, tmp_path / f"{paths.root.name}{FORMATS[name].ending}")
+        for name in EXPORTERS.built_in:
+            export(read_in_full(paths), name, tmp_path / f"{paths.root.name}{find_exporter(name).ending}")
         log = read_eval_log(str(tmp_path / f"{paths.root.name}.eval"))
         assert [each.id for each in log.samples or []] == ["t0", "t1"]
         cut = sample(log, "t1", 1)

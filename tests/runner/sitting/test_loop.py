@@ -10,11 +10,11 @@ from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Graded
 from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.newrun import make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies
 from labrunner.runner.sitting.loop import RunLoop
 from labrunner.runner.sitting.stopping import Interrupted, StopRequest
-from labrunner.runner.start import RunOptions, make_record
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.writing.create import create_run
 from labrunner.store.writing.writer import open_writer
@@ -103,11 +103,10 @@ class Sitting:
     committed: int = 0
 
     async def carry_out(self) -> None:
-        options = RunOptions(runs_dir=self.folder, secrets={}, run_id="the-run")
         schedule = Schedule.of(self.experiment)
         paths = create_run(
             self.folder,
-            make_record(self.experiment, options),
+            make_record(self.experiment, run_id="the-run"),
             codec.task_lines(self.experiment),
             schedule.lines(self.experiment),
         )

@@ -2,10 +2,26 @@
 
 from typing import Any, Final
 
+from labrunner.executor.registry import EXECUTORS
+from labrunner.experiment.agents.catalogue import AGENTS
 from labrunner.experiment.sandbox_kinds import KINDS
+from labrunner.experiment.sources.importers import IMPORTERS
+from labrunner.experiment.sources.registry import SOURCES
+from labrunner.interop.registry import EXPORTERS
 from labrunner.registry import Registry
+from labrunner.solve.authoring.names import SCORERS, SOLVERS
 
-DOORS: Final[tuple[Registry[Any], ...]] = (KINDS,)  # each is of a type of its own
+# Each is of a type of its own.
+DOORS: Final[tuple[Registry[Any], ...]] = (
+    KINDS,
+    EXECUTORS,
+    SOURCES,
+    IMPORTERS,
+    EXPORTERS,
+    AGENTS,
+    SOLVERS,
+    SCORERS,
+)
 
 
 def list_doors() -> list[dict[str, str]]:

@@ -17,8 +17,8 @@ from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.encoding import canonical
 from labrunner.runner.again.retrying import RetryPlan
+from labrunner.runner.concurrency import concurrency_of
 from labrunner.runner.reports.piloting import read_pilots
-from labrunner.runner.start import concurrency_of
 from labrunner.runner.upkeep.footprint import Footprint, estimate_footprint
 from labrunner.store.reading.listing import find_run
 

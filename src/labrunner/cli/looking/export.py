@@ -3,25 +3,29 @@
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
-from labrunner.interop.registry import ROWS, export_rows
-from labrunner.interop.registry import export as write_export
+from labrunner.interop.registry import EXPORTERS, export_run, find_exporter
 from labrunner.records.encoding import canonical
-from labrunner.runner.reports.lookup import read_in_full
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import DEFAULT_RUNS, find_run
 
 app = make_app()
 
 _To = Annotated[
-    Literal["inspect", "csv", "parquet", "junit", "markdown", "html"],
-    typer.Option("--to", help="the format; inspect writes one .eval log a variant"),
+    str,
+    typer.Option(
+        "--to",
+        metavar="FORMAT",
+        help=f"{', '.join(EXPORTERS.built_in)}, or what other packages bring; "
+        "inspect writes one .eval log a variant",
+        autocompletion=lambda: list(EXPORTERS.built_in),
+    ),
 ]
 _Output = Annotated[
     Path | None,
@@ -42,7 +46,7 @@ def export(
     if output == Path("-"):
         _print(paths, to)
         return
-    made = _write(paths, to, output)
+    made = export_run(paths, to, output)
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:
@@ -50,14 +54,11 @@ def export(
             say(str(path))
 
 
-def _write(paths: RunPaths, to: str, output: Path | None) -> tuple[Path, ...]:
-    return export_rows(paths, to, output) if to in ROWS else write_export(read_in_full(paths), to, output)
-
-
 def _print(paths: RunPaths, to: str) -> None:
-    if to == "inspect":
-        raise InputError("--output", "an .eval log is an archive: name a file or a folder for it")
+    chosen = find_exporter(to)
+    if chosen.has_own_files:
+        raise InputError("--output", f"{chosen.ending} is an archive: name a file or a folder for it")
     with TemporaryDirectory() as folder:
-        for path in _write(paths, to, Path(folder) / "export"):
+        for path in export_run(paths, to, Path(folder) / "export"):
             sys.stdout.buffer.write(path.read_bytes())
     sys.stdout.flush()

@@ -53,6 +53,9 @@ class SetupPart(Part):
 class AgentPart(Part):
     """How the agent is started. What it does and how it ends is what is measured."""
 
+    use: Text | None = None
+    """An agent that is known by name, or `./file.yaml`: its fields hold where none are written here. `$name`
+    puts bindings in."""
     command: Command = ()
     """What starts the agent; required. `$name` puts bindings and built-in names in."""
     dir: Text | None = None
@@ -197,7 +200,7 @@ class TaskSource(Part):
     """Where the tasks come from, and which of them are taken."""
 
     file: Text
-    """A `.jsonl`, `.json` or `.csv` file."""
+    """A `.jsonl`, `.json` or `.csv` file; or `name:…`, what a source of another package is asked for."""
     include: list[Text] = []
     """Patterns (`*`, `?`, `[…]`) of ids to take; empty takes all."""
     exclude: list[Text] = []

@@ -76,15 +76,15 @@ def dotted(path: FieldPath) -> str:
     return ".".join(str(part) for part in path)
 
 
-def read_document(path: Path) -> Document:
-    """Read an experiment file."""
+def read_document(
+    path: Path, expected: str = "an experiment file is a map of fields (name, tasks, agent, …)"
+) -> Document:
+    """Read an experiment file, or another map of fields: `expected` says which."""
     root = Place(file=str(path), line=None, folder=path.parent)
     node = _compose(_read_text(path), str(path))
     if not isinstance(node, yaml.MappingNode):
         found = "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "text"
-        raise InputError(
-            str(path), f"an experiment file is a map of fields (name, tasks, agent, …), found {found}"
-        )
+        raise InputError(str(path), f"{expected}, found {found}")
     builder = _Builder(root)
     data = builder.build(node, ())
     return Document(data=data, places=builder.places)

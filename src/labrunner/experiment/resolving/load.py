@@ -8,6 +8,7 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
+from labrunner.experiment.sources.importers import read_import, split_import
 
 __all__ = ["Overrides", "load"]
 
@@ -16,10 +17,16 @@ _NO_OVERRIDES: Final = Overrides()
 
 
 def load(path: Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
-    """Load an experiment file, or the `experiment.yaml` of a folder.
+    """Load an experiment file, the `experiment.yaml` of a folder, or what an importer makes of `NAME:PATH`.
 
     Raises:
         InputError, InputErrors: what was written can't be run; the text says where, what and what to try.
     """
-    file = path / _DEFAULT_NAME if path.is_dir() else path
-    return resolve(apply_overrides(read_with_bases(file), overrides), overrides, file)
+    found = split_import(str(path))
+    if found is not None:
+        name, folder = found
+        document, source = read_import(name, folder), f"{name}:{folder.resolve()}"
+    else:
+        file = path / _DEFAULT_NAME if path.is_dir() else path
+        document, source = read_with_bases(file), str(file.resolve())
+    return resolve(apply_overrides(document, overrides), overrides, source)

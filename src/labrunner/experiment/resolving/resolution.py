@@ -5,7 +5,6 @@ Rule: everything that can be found wrong is found before anything is raised, so 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
@@ -37,7 +36,7 @@ from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.policy.budget import Budget
 
 
-def resolve(document: Document, overrides: Overrides, source: Path) -> Experiment:
+def resolve(document: Document, overrides: Overrides, source: str) -> Experiment:
     """Resolve an experiment file, or say everything that is wrong with it."""
     problems = Problems()
     file = validate(ExperimentFile, document.data, document.where, problems)
@@ -55,7 +54,7 @@ def resolve(document: Document, overrides: Overrides, source: Path) -> Experimen
 
 
 def _experiment(
-    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: Path
+    tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading, source: str
 ) -> Experiment:
     file = reading.file
     kind = _default_kind(tasks, variants, reading)
@@ -67,7 +66,7 @@ def _experiment(
         name=file.name,
         description=file.description,
         tags=tuple(file.tags),
-        source=str(source.resolve()),
+        source=source,
         tasks=tuple(resolve_task(task, rules, reading) for task in tasks),
         variants=resolved,
         trust=file.trust,

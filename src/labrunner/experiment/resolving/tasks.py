@@ -34,7 +34,8 @@ from labrunner.experiment.resolving.naming import (
 from labrunner.experiment.resolving.parts import host_network, resolve_grader, resolve_setup
 from labrunner.experiment.resolving.selection import FilterNames, TaskFilter, select_tasks
 from labrunner.experiment.sandbox_kinds import KINDS
-from labrunner.experiment.sources.task_files import Row, inline_rows, read_rows
+from labrunner.experiment.sources.registry import read_rows
+from labrunner.experiment.sources.task_rows import Row, SourceRequest, inline_rows
 from labrunner.records.encoding import canonical
 
 _NO_LIMITS: Final = Resources()
@@ -154,10 +155,18 @@ def task_file(reading: Reading) -> tuple[Path, FieldPath]:
 
 
 def _rows(reading: Reading) -> Iterable[Row]:
-    path, field = task_file(reading)
-    if not isinstance(reading.file.tasks, TaskSource):
-        return inline_rows(reading.file.tasks, reading.document, field)
-    return read_rows(path, reading.document.where(field), reading.problems, field_names(TaskRow))
+    _, field = task_file(reading)
+    source, document = reading.file.tasks, reading.document
+    if not isinstance(source, TaskSource):
+        return inline_rows(source, document, field)
+    request = SourceRequest(
+        text=source.file,
+        folder=document.folder(field),
+        where=document.where(field),
+        known=field_names(TaskRow),
+        problems=reading.problems,
+    )
+    return read_rows(request)
 
 
 def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labrunner.experiment.agents.catalogue import read_agent
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
 from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate
@@ -12,7 +13,7 @@ from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.digests import digest_variant
 from labrunner.experiment.resolved import Variant
 from labrunner.experiment.resolving.gathering import Reading
-from labrunner.experiment.resolving.naming import agent_names
+from labrunner.experiment.resolving.naming import agent_names, fill_path
 from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
 from labrunner.experiment.resolving.substitution import BUILT_INS, escape, is_name, scalar_text
 from labrunner.experiment.sandbox_kinds import KINDS
@@ -107,12 +108,26 @@ def resolve_variant(variant: WrittenVariant, default_kind: str, reading: Reading
 def _agent_section(variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
     base = Section.of(reading.file.agent, reading.document, "agent")
     own = base.over(variant.part.agent, variant.spot.at("agent"))
+    if own.part.use is not None:
+        own = _over_known(own, variant, reading)
     if not reading.overrides.env:
         return own
     option = Option(name="--env")
     data = {"env": {name: escape(value) for name, value in reading.overrides.env.items()}}
     asked = validate(AgentPart, data, lambda _: option.name, reading.problems)
     return own.over(asked, Spot(origin=option, path=()))
+
+
+def _over_known(own: Section[AgentPart], variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
+    """Lay what was written over the fields of the agent that it uses."""
+    spot = own.at("use")
+    name = fill_path(own.part.use or "", variant.part.bindings, spot, reading.problems)
+    known = None if name is None else read_agent(name, spot, reading.problems)
+    if known is None:
+        return own
+    base = Section.of(AgentPart(), reading.document, "agent").over(known.part, known.spot)
+    written = base.over(reading.file.agent, Spot(origin=reading.document, path=("agent",)))
+    return written.over(variant.part.agent, variant.spot.at("agent"))
 
 
 def _matrix_variants(

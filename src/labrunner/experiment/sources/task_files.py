@@ -9,90 +9,48 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import InputError
-from labrunner.experiment.authoring.document import FieldPath, Origin, dotted
+from labrunner.experiment.authoring.document import Origin
 from labrunner.experiment.authoring.plain_file import read_authored
 from labrunner.experiment.authoring.problems import Problems, found
+from labrunner.experiment.sources.task_rows import Row, RowOrigin, SourceRequest
 
-_SUFFIXES: Final = ".jsonl, .json, .csv"
 _LONGEST_CELL: Final = 1 << 30
 """Python's own limit, 128 KiB, is less than a long prompt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowOrigin:
-    """A row of a task file."""
-
-    file: str
-    mark: str
-    """`:12` for line 12, or the task's number where lines mean nothing."""
-    base: Path
-
-    def where(self, path: FieldPath) -> str:
-        """Name file, line and field."""
-        return f"{self.file}{self.mark}: {dotted(path)}" if path else f"{self.file}{self.mark}"
-
-    def folder(self, path: FieldPath) -> Path:  # noqa: ARG002 - a task file has one folder for all fields
-        """Give the task file's folder."""
-        return self.base
+def read_jsonl(request: SourceRequest) -> Iterator[Row]:
+    """One task a line."""
+    text = _read_text(request)
+    return iter(()) if text is None else _jsonl_rows(request.path, text, request.problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Below:
-    """A row that stands inline, below a field of the experiment file."""
-
-    origin: Origin
-    prefix: FieldPath
-
-    def where(self, path: FieldPath) -> str:
-        """Name file, line and field."""
-        return self.origin.where((*self.prefix, *path))
-
-    def folder(self, path: FieldPath) -> Path:
-        """Give the folder of the file that the row stands in."""
-        return self.origin.folder((*self.prefix, *path))
+def read_json(request: SourceRequest) -> Iterator[Row]:
+    """A list of tasks."""
+    text = _read_text(request)
+    return iter(()) if text is None else _json_rows(request.path, text, request.problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What an author wrote for one task, not checked yet."""
-
-    data: Any
-    origin: Origin
+def read_csv(request: SourceRequest) -> Iterator[Row]:
+    """A table, one task a row."""
+    text = _read_text(request)
+    return iter(()) if text is None else _csv_rows(request.path, text, request.problems, request.known)
 
 
-def inline_rows(rows: list[Any], origin: Origin, path: FieldPath) -> Iterator[Row]:
-    """Give the rows that stand in the experiment file itself."""
-    for number, data in enumerate(rows):
-        yield Row(data=data, origin=Below(origin=origin, prefix=(*path, number)))
-
-
-def read_rows(path: Path, where: str, problems: Problems, known: Collection[str]) -> Iterator[Row]:
-    """Read a task file of tasks with `known` fields; rows that can't be decoded are noted and left out."""
-    readers: dict[str, Callable[[Path, str, Problems], Iterator[Row]]] = {
-        ".jsonl": _jsonl_rows,
-        ".ndjson": _jsonl_rows,
-        ".json": _json_rows,
-        ".csv": partial(_csv_rows, known=known),
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        problems.add(where, f"'{path.name}' is no task file that can be read; known kinds: {_SUFFIXES}")
-        return
+def _read_text(request: SourceRequest) -> str | None:
+    path = request.path
     try:
-        text = read_authored(path).decode("utf-8-sig")  # line ends inside cells stay as they are
+        return read_authored(path).decode("utf-8-sig")  # line ends inside cells stay as they are
     except UnicodeDecodeError as error:
-        problems.add(where, f"'{path}' is not UTF-8 text (byte {error.start}); save it as UTF-8")
+        told = f"'{path}' is not UTF-8 text (byte {error.start}); save it as UTF-8"
     except OSError as error:
-        problems.add(where, f"the task file '{path}' can't be read: {error.strerror}")
-    else:
-        yield from reader(path, text, problems)
+        told = f"the task file '{path}' can't be read: {error.strerror}"
+    request.problems.add(request.where, told)
+    return None
 
 
 def _jsonl_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:

@@ -6,6 +6,7 @@ Read slice by slice: a run of any size takes the same memory.
 from pathlib import Path
 from typing import Final
 
+from labrunner.interop.exporter import Exporter
 from labrunner.query.formats import write_csv
 from labrunner.query.slices import ask_in_slices
 from labrunner.store.layout import RunPaths
@@ -41,3 +42,11 @@ def write_parquet(paths: RunPaths, target: Path) -> tuple[Path, ...]:
     with ask_in_slices(paths, SQL, TABLES) as answer:
         answer.write_parquet(target)
     return (target,)
+
+
+CSV: Final = Exporter(
+    ending=".csv", write=lambda seen, target: write_table(seen.paths, target), write_rows=write_table
+)
+PARQUET: Final = Exporter(
+    ending=".parquet", write=lambda seen, target: write_parquet(seen.paths, target), write_rows=write_parquet
+)

@@ -24,6 +24,7 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
+from labrunner.interop.exporter import Exporter
 from labrunner.interop.exporters.cases import Case, iter_cases
 from labrunner.interop.exporters.markdown import number, write_p
 from labrunner.interop.exporters.svg import SvgMark, draw_marks
@@ -50,6 +51,9 @@ def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     with target.open("w", encoding="utf-8") as stream:
         stream.writelines(render(seen))
     return (target,)
+
+
+FORMAT: Final = Exporter(ending=".html", write=write)
 
 
 def render(seen: RunInFull) -> Iterator[str]:

@@ -20,6 +20,7 @@ import msgspec
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.summary import read_report
 from labrunner.experiment.resolved import Order, Variant
+from labrunner.interop.exporter import Exporter
 from labrunner.interop.exporters.inspect_sample import (
     SampleWriter,
     make_error,
@@ -59,6 +60,13 @@ def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
         for rows, live in _iter_rows(seen):
             logs[rows.trial.ids.variant_id].samples.add(rows, live)
     return tuple(names)
+
+
+def _is_folder(seen: RunInFull) -> bool:
+    return len(seen.results.experiment.variants) > 1
+
+
+FORMAT: Final = Exporter(ending=".eval", write=write, is_folder=_is_folder, has_own_files=True)
 
 
 def _iter_rows(seen: RunInFull) -> Iterator[tuple[SlotRows, Mapping[int, bytes]]]:

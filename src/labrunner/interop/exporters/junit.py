@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
+from labrunner.interop.exporter import Exporter
 from labrunner.interop.exporters.cases import Case, list_cases
 from labrunner.runner.reports.lookup import RunInFull
 
@@ -22,6 +23,9 @@ def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     with target.open("w", encoding="utf-8") as stream:
         stream.writelines(f"{line}\n" for line in render(seen.record.run_id, list_cases(seen)))
     return (target,)
+
+
+FORMAT: Final = Exporter(ending=".junit.xml", write=write)
 
 
 def render(name: str, suites: dict[str, list[Case]]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from labrunner.analysis.comparing.comparison import Comparison
 from labrunner.analysis.describing.figures import Figures
@@ -10,6 +11,7 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
+from labrunner.interop.exporter import Exporter
 from labrunner.runner.reports.lookup import RunInFull
 
 
@@ -17,6 +19,9 @@ def write(seen: RunInFull, target: Path) -> tuple[Path, ...]:
     """Write the file."""
     target.write_text("\n".join(render(seen)) + "\n", encoding="utf-8")
     return (target,)
+
+
+FORMAT: Final = Exporter(ending=".md", write=write)
 
 
 def render(seen: RunInFull) -> Iterator[str]:

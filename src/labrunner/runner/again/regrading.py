@@ -10,12 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from labrunner.errors import InputError, RunLocked
-from labrunner.experiment import codec
+from labrunner.executor.door import Executor
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.regrader import bring_grader
@@ -27,26 +26,18 @@ from labrunner.records.encoding.ids import make_run_id, make_trial_id
 from labrunner.records.rows import TrialRow
 from labrunner.runner.again.regradechoice import NOT_CHOSEN, TrialChoice, choose
 from labrunner.runner.again.retrying import lineage
+from labrunner.runner.newrun import Descent
 from labrunner.runner.reports.recorded import read_experiment
-from labrunner.runner.reuse.history import digest_earlier, encode_earlier, gather_history
+from labrunner.runner.reuse.history import encode_earlier, gather_history
 from labrunner.runner.reuse.keptwork import KeptWork, KeptWorkExecutor
 from labrunner.runner.reuse.regradable import find_work, is_kept, was_spoilt
 from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder, open_sources, plan_reuse
 from labrunner.runner.sitting.sitting import RunEnd, Watch
-from labrunner.runner.start import (
-    RunOptions,
-    make_executor,
-    make_plan,
-    make_record,
-    preflight,
-    refuse_failed,
-    sit_down,
-)
+from labrunner.runner.start import Beginning, RunOptions, check, launch
 from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_trials, read_state
 from labrunner.store.rows.single_records import read_run
-from labrunner.store.writing.create import create_run
 from labrunner.trial.phases import merged_plan
 
 NOT_KEPT = Failed(
@@ -97,10 +88,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
         )
     _refuse_workdirs(old)
     experiment = rework(old, regrading)
-    checks = await preflight(experiment, options)
-    if options.on_checks is not None:
-        options.on_checks(checks)
-    refuse_failed(checks)
+    await check(experiment, options)
     works = _find_kept(paths, experiment, regrading)
     not_kept = sum(work is NOT_KEPT for work in works.values())
     if not_kept == sum(work is not NOT_CHOSEN for work in works.values()):
@@ -108,16 +96,21 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
             str(paths.root),
             "no workspace was kept, so there is nothing to grade; run it with keep: {workspace: always}",
         )
-    new = _create(paths, experiment, regrading, options)
-    plan = make_plan(experiment, new, options, run_id=new.root.name)
-    inner = make_executor(experiment, options, new.root.name, new.trial_folders)
-    executor = KeptWorkExecutor(inner, works.get, new)
-    end = await sit_down(plan, new, executor, watch)
+    fronts: list[KeptWorkExecutor] = []
+
+    def stand_in_front(inner: Executor, new: RunPaths) -> Executor:
+        fronts.append(KeptWorkExecutor(inner, works.get, new))
+        return fronts[0]
+
+    beginning = Beginning(
+        experiment=experiment, descent=_descend(paths, experiment, regrading), stand_in_front=stand_in_front
+    )
+    end = await launch(beginning, _record_source(options, paths, regrading), watch)
     return RegradeEnd(
         end=end,
         not_kept=not_kept,
-        masked=len(executor.masked),
-        unstable=_unstable(new, regrading.times),
+        masked=len(fronts[0].masked),
+        unstable=_unstable(end.paths, regrading.times),
     )
 
 
@@ -147,24 +140,25 @@ def _refuse_workdirs(experiment: Experiment) -> None:
                 )
 
 
-def _create(source: RunPaths, experiment: Experiment, regrading: Regrading, options: RunOptions) -> RunPaths:
-    """Make the run: of the source's lineage, with what happened before."""
-    if options.run_id is None:
-        options = replace(options, run_id=make_run_id(f"{experiment.name}-regrade", datetime.now(UTC)))
-    old = read_run(source)
-    earlier = _tell_earlier(source, experiment, regrading, options.run_id or "")
-    made = make_record(experiment, options)
-    record = msgspec.structs.replace(
-        made,
-        lineage_id=old.lineage_id,
+def _descend(source: RunPaths, experiment: Experiment, regrading: Regrading) -> Descent:
+    """Of the source's lineage, with what happened before."""
+    return Descent(
+        lineage_id=read_run(source).lineage_id,
         recovered_from=str(source.root.resolve()),
         is_regrade=True,
         graded_times=regrading.times,
-        overrides=old.overrides | _brought(regrading),
-        digests=msgspec.structs.replace(made.digests, earlier=digest_earlier(earlier)),
+        tell_earlier=partial(_tell_earlier, source, experiment, regrading),
     )
-    tasks, schedule = codec.task_lines(experiment), Schedule.of(experiment).lines(experiment)
-    return create_run(options.runs_dir, record, tasks, schedule, earlier)
+
+
+def _record_source(options: RunOptions, source: RunPaths, regrading: Regrading) -> RunOptions:
+    """The options to be recorded: the source's, with the grader that was brought, under a name of its own."""
+    old = read_run(source)
+    return replace(
+        options,
+        run_id=options.run_id or make_run_id(f"{old.name}-regrade", datetime.now(UTC)),
+        overrides=old.overrides | _brought(regrading),
+    )
 
 
 def _brought(regrading: Regrading) -> dict[str, str]:

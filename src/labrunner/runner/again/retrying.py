@@ -1,42 +1,29 @@
 """Retrying a run: a new run with the same lineage that takes over what was good and runs the rest."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from labrunner.errors import InputError, RunLocked, StoreError
-from labrunner.experiment import codec
 from labrunner.experiment.options.layers import merge_overrides, read_overrides, record_overrides
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.changes import changes
-from labrunner.experiment.schedule import Schedule
 from labrunner.records.run import RunRecord
+from labrunner.runner.newrun import Descent
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.rereading import Reread, reread_file, resolve_again
-from labrunner.runner.reuse.history import digest_earlier, encode_earlier, gather_history
-from labrunner.runner.reuse.keptwork import judging
+from labrunner.runner.reuse.history import encode_earlier, gather_history
 from labrunner.runner.reuse.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.runner.sitting.sitting import RunEnd, Watch
-from labrunner.runner.start import (
-    RunOptions,
-    make_executor,
-    make_plan,
-    make_record,
-    preflight,
-    refuse_failed,
-    sit_down,
-)
+from labrunner.runner.start import Beginning, RunOptions, check, launch
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import address, list_runs
 from labrunner.store.reading.run_state import read_state
 from labrunner.store.rows.single_records import read_run
-from labrunner.store.writing.create import create_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,31 +127,17 @@ async def carry_out_retry(
 ) -> RunEnd:
     """Carry out a planned retry."""
     on_plan(retry)
-    checks = await preflight(retry.experiment, options)
-    if options.on_checks is not None:
-        options.on_checks(checks)
-    refuse_failed(checks)
+    await check(retry.experiment, options)
     if retry.overrides is not None:
         options = replace(options, overrides=record_overrides(retry.overrides))
-    record = make_record(retry.experiment, options)
-    earlier = await asyncio.to_thread(_tell_earlier, retry, record.run_id)
-    record = msgspec.structs.replace(
-        record,
-        lineage_id=retry.lineage_id or record.run_id,
+    descent = Descent(
+        lineage_id=retry.lineage_id,
         retry_of=retry.retry_of,
-        digests=msgspec.structs.replace(record.digests, earlier=digest_earlier(earlier)),
         vouched=retry.reuse.vouched,
+        tell_earlier=partial(_tell_earlier, retry),
     )
-    paths = create_run(
-        options.runs_dir,
-        record,
-        codec.task_lines(retry.experiment),
-        Schedule.of(retry.experiment).lines(retry.experiment),
-        earlier,
-    )
-    plan = make_plan(retry.experiment, paths, options, run_id=record.run_id, reuse=retry.reuse)
-    executor = make_executor(retry.experiment, options, record.run_id, paths.trial_folders)
-    return await sit_down(plan, paths, judging(retry.reuse, executor, paths), watch)
+    beginning = Beginning(experiment=retry.experiment, descent=descent, reuse=retry.reuse)
+    return await launch(beginning, options, watch)
 
 
 def _tell_earlier(retry: RetryPlan, run_id: str) -> list[bytes]:

@@ -20,18 +20,10 @@ from labrunner.records.run import RunRecord
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.reports.summaries import is_summary_whole
-from labrunner.runner.rereading import Reread, reread_file, resolve_again
-from labrunner.runner.reuse.keptwork import judging
+from labrunner.runner.rereading import Reread, refuse_gone, reread_file, resolve_again
 from labrunner.runner.reuse.reuse import ReusePlan, open_sources, plan_reuse
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
-from labrunner.runner.start import (
-    RunOptions,
-    make_executor,
-    make_plan,
-    preflight,
-    refuse_failed,
-    sit_down,
-)
+from labrunner.runner.start import Beginning, RunOptions, check, launch
 from labrunner.store.layout import RunPaths
 from labrunner.store.opening.opening import refuse_damaged
 from labrunner.store.reading.listing import address, list_runs
@@ -75,21 +67,15 @@ async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, w
     experiment = read_experiment(paths)
     refuse_changed(experiment, record, paths, options.reread)
     experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
-    checks = await preflight(experiment, options)
-    if options.on_checks is not None:
-        options.on_checks(checks)
-    refuse_failed(checks)
+    await check(experiment, options)
     reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
-    plan = make_plan(experiment, paths, options, run_id=record.run_id, reuse=reuse)
-    executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
-    if reuse is not None:
-        executor = judging(reuse, executor, paths)
 
-    def begin(session: Sitting) -> None:
+    def refuse(sitting: Sitting) -> None:
         refuse_replaced(record, paths)
-        _refuse_over_threshold(session, asked, paths)
+        _refuse_over_threshold(sitting, asked, paths)
 
-    return await sit_down(plan, paths, executor, watch, begin=begin)
+    beginning = Beginning(experiment=experiment, paths=paths, reuse=reuse, refuse=refuse)
+    return await launch(beginning, options, watch)
 
 
 def plan_reuse_again(experiment: Experiment, record: RunRecord, paths: RunPaths) -> ReusePlan:
@@ -120,19 +106,19 @@ def refuse_changed(
     experiment: Experiment, record: RunRecord, paths: RunPaths, reread: Reread = reread_file
 ) -> None:
     """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
-    source = Path(experiment.source)
-    if experiment.source and not source.is_file():
-        raise InputError(str(source), f"run {record.run_id} came from this file, and it is gone")
+    source = experiment.source
+    if source:
+        refuse_gone(source, record)
     try:
         now = resolve_again(record, read_overrides(record.overrides), reread)
     except (InputError, InputErrors) as error:
         raise InputError(
-            str(source), f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
+            source, f"run {record.run_id} came from this file, which can't be read any more:\n{error}"
         ) from error
     if changed := changes(experiment, now):
         told = "; ".join(changed)
         raise InputError(
-            str(source),
+            source,
             f"the experiment is not the one that run {record.run_id} began: {told}; "
             f"undo that, or run what changed anew with: lab retry {address(paths)}",
         )
@@ -146,12 +132,12 @@ def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
         )
 
 
-def _refuse_over_threshold(session: Sitting, asked: Overrides, paths: RunPaths) -> None:
-    if session.is_over_threshold() and asked.continue_on_fail is None:
+def _refuse_over_threshold(sitting: Sitting, asked: Overrides, paths: RunPaths) -> None:
+    if sitting.is_over_threshold() and asked.continue_on_fail is None:
         tolerant = find_option("fail_on_error").spell("X")
         raise InputError(
             str(paths.root),
-            f"trials with errors: {session.errors}, more than fail_on_error tolerates, and committed "
+            f"trials with errors: {sitting.errors}, more than fail_on_error tolerates, and committed "
             f"errors stay; tolerate more with {tolerant}, or run the failed ones anew: "
             f"lab retry {address(paths)}",
         )

@@ -3,11 +3,10 @@
 Rule: nothing new is started, and the run's status stays as the crash left it.
 """
 
-from dataclasses import replace
-
+from labrunner.experiment.resolved import Experiment
 from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.sitting.sitting import Live
-from labrunner.runner.start import RunOptions, make_executor, make_plan, sit_down
+from labrunner.runner.start import Beginning, RunOptions, launch, make_executor
 from labrunner.sandbox.door import Survivor
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
@@ -18,19 +17,22 @@ async def drain(paths: RunPaths, options: RunOptions) -> int:
     """Adopt and collect what lives on of a crashed run; how many attempts that were."""
     if read_state(paths) != "crashed":
         return 0
-    record, experiment = read_run(paths), read_experiment(paths)
-    executor = make_executor(experiment, options, record.run_id, paths.trial_folders)
-    survivors: tuple[Survivor, ...] = ()
-    try:
-        survivors = await executor.survivors()
-    finally:
-        if not survivors:
-            await executor.close()
-    if not survivors:
+    experiment = read_experiment(paths)
+    if not await _find_survivors(paths, experiment, options):
         return 0
-    plan = replace(make_plan(experiment, paths, options, run_id=record.run_id), drains_only=True)
-    end = await sit_down(plan, paths, executor, _look_away)
+    beginning = Beginning(experiment=experiment, paths=paths, drains_only=True)
+    end = await launch(beginning, options, _look_away)
     return end.adopted
+
+
+async def _find_survivors(
+    paths: RunPaths, experiment: Experiment, options: RunOptions
+) -> tuple[Survivor, ...]:
+    executor = make_executor(experiment, options, read_run(paths).run_id, paths.trial_folders)
+    try:
+        return await executor.survivors()
+    finally:
+        await executor.close()
 
 
 async def _look_away(live: Live) -> None:

@@ -21,6 +21,7 @@ from labrunner.solve.values.task_folder import inside
 P = ParamSpec("P")
 Solving: TypeAlias = Callable[..., Any] | CommandSolver | Sequence[Callable[..., Any]]
 Scoring: TypeAlias = Callable[..., Any] | CommandGrader | Sequence[Callable[..., Any] | CommandGrader]
+Names: TypeAlias = str | Sequence[str]
 SandboxChoice: TypeAlias = str | tuple[str, str] | Mapping[str, Any]  # fields of an experiment file's sandbox
 
 
@@ -43,9 +44,10 @@ class Task:
     """A dataset with what solves and scores it."""
 
     dataset: MemoryDataset | Sequence[Sample] = field(default_factory=list, kw_only=False)
-    solver: Solving | None = None
-    """Steps from a sample to an answer; None asks the model once."""
-    scorer: Scoring | None = None
+    solver: Solving | Names | None = None
+    """Steps from a sample to an answer, or names of them; None asks the model once."""
+    scorer: Scoring | Names | None = None
+    """What judges an answer, or names of it."""
     setup: Callable[..., Any] | Sequence[Callable[..., Any]] | str | None = None
     """Solvers that come first, or a shell script that is run in the sandbox before them."""
     sandbox: SandboxChoice | None = None

@@ -21,6 +21,7 @@ from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.resolving.substitution import escape
 from labrunner.records.encoding import canonical
 from labrunner.solve.authoring.command import CommandGrader, CommandSolver, split_scorers
+from labrunner.solve.authoring.names import SCORERS, SOLVERS, replace_names
 from labrunner.solve.authoring.scorer import Judge
 from labrunner.solve.authoring.solver import Step, as_steps
 from labrunner.solve.library.solvers import generate
@@ -69,17 +70,25 @@ def resolve_task(task: Task, overrides: Overrides, model: Model | None = None) -
     """Resolve a task, with the options of a run laid over it. Raises InputError, InputErrors."""
     folder = _folder(task)
     with inside(folder):
+        task = _with_named(task)
         live = _live(task, overrides, model, folder)
         _refuse_without_model(task, live)
         document = _document(task, live, overrides, folder)
         plain = replace(overrides, sandbox=None)
         source = Path(_where(task)) if task.origin and task.origin.file else folder / "task"
-        experiment = resolve(apply_overrides(document, plain), plain, source)
+        experiment = resolve(apply_overrides(document, plain), plain, str(source.resolve()))
     return Resolved(experiment=_complete(experiment, task, live, overrides), live=live)
 
 
+def _with_named(task: Task) -> Task:
+    """Put in what names of solvers and scorers stand for."""
+    solver = replace_names(SOLVERS, task.solver, f"{_where(task)}: solver")
+    return replace(task, solver=solver, scorer=replace_names(SCORERS, task.scorer, f"{_where(task)}: scorer"))
+
+
 def _live(task: Task, overrides: Overrides, model: Model | None, folder: Path) -> LiveTask:
-    judges, grader = split_scorers(task.scorer)
+    scorer: Any = task.scorer  # names have been replaced
+    judges, grader = split_scorers(scorer)
     if not judges and grader is None:
         raise InputError(
             _where(task), f"task {task.title} has no scorer; a trial without a score tells nothing"
@@ -103,11 +112,12 @@ def _live(task: Task, overrides: Overrides, model: Model | None, folder: Path) -
 
 
 def _solving(task: Task) -> tuple[CommandSolver | None, tuple[Step, ...]]:
-    if isinstance(task.solver, CommandSolver):
-        return task.solver, ()
-    if isinstance(task.solver, Sequence) and any(isinstance(each, CommandSolver) for each in task.solver):
+    solver: Any = task.solver  # names have been replaced
+    if isinstance(solver, CommandSolver):
+        return solver, ()
+    if isinstance(solver, Sequence) and any(isinstance(each, CommandSolver) for each in solver):
         raise InputError(_where(task), "a command is a solver of its own; it can't stand among other solvers")
-    return None, as_steps(task.solver) or (generate(),)
+    return None, as_steps(solver) or (generate(),)
 
 
 def _model(task: Task, overrides: Overrides, given: Model | None) -> Model | None:

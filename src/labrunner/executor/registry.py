@@ -1,0 +1,36 @@
+"""Who can carry attempts out, by name."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeGuard
+
+from labrunner.errors import InputError
+from labrunner.executor.door import Executor
+from labrunner.registry import Registry
+from labrunner.sandbox.door import SandboxMaker
+from labrunner.trial.assignment import TrialContext
+
+LOCAL: Final = "local"
+MakesExecutor: TypeAlias = Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor]
+"""From what all attempts of a run share, and how sandboxes of a kind are made, to who carries them out."""
+
+
+def _makes_executor(found: object) -> TypeGuard[MakesExecutor]:
+    return callable(found)
+
+
+EXECUTORS: Final = Registry(
+    group="labrunner.executors",
+    noun="executor",
+    built_in={LOCAL: "labrunner.executor.local:LocalExecutor"},
+    accepts=_makes_executor,
+    wanted="what makes an Executor of a TrialContext and a way to make sandboxes",
+)
+
+
+def make_named_executor(name: str, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
+    """Make the executor of that name."""
+    made: object = EXECUTORS.find(name, "--executor")(context, make)
+    if not isinstance(made, Executor):
+        told = f"the executor {name!r} must be made an Executor, found a {type(made).__name__}"
+        raise InputError("--executor", told)
+    return made

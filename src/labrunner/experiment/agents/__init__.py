@@ -1,0 +1,1 @@
+"""Agents that are known by name: data only, one YAML file each."""

@@ -1,0 +1,87 @@
+"""Foreign task folders as experiments: `NAME:PATH` is turned into what an experiment file would say.
+
+What an importer says is resolved as strictly as a file, and its name stands in every message about it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from labrunner.errors import InputError
+from labrunner.experiment.authoring.document import Document, Place
+from labrunner.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an importer makes of a folder."""
+
+    fields: Mapping[str, Any]  # plain values, checked as those of a file are
+    """What an experiment file would say; tasks inline, or the path of a task file."""
+    folder: Path
+    """What relative paths in the fields start from."""
+
+
+Importer: TypeAlias = Callable[[Path], Imported]
+
+
+def _is_importer(found: object) -> TypeGuard[Importer]:
+    return callable(found)
+
+
+IMPORTERS: Final = Registry(
+    group="labrunner.importers",
+    noun="importer",
+    built_in={},
+    accepts=_is_importer,
+    wanted="a function from a Path to an Imported",
+)
+_TARGET: Final = re.compile(r"([A-Za-z][\w.+-]+):(.+)", re.DOTALL)
+"""Two letters at least: one is a drive's."""
+
+
+def split_import(target: str) -> tuple[str, Path] | None:
+    """The importer's name and the path in `NAME:PATH`; None for a file, and for one that is there anyway."""
+    match = _TARGET.fullmatch(target)
+    return None if match is None or Path(target).exists() else (match[1], Path(match[2]))
+
+
+def path_of(source: str) -> Path:
+    """The file or folder that an experiment came from."""
+    found = split_import(source)
+    return Path(source) if found is None else found[1]
+
+
+def is_there(source: str) -> bool:
+    """Whether what an experiment came from can still be read: a file, or what was imported."""
+    found = split_import(source)
+    return Path(source).is_file() if found is None else found[1].exists()
+
+
+def read_import(name: str, path: Path) -> Document:
+    """Import a folder."""
+    target = f"{name}:{path}"
+    importer = IMPORTERS.find(name, target)
+    if not path.exists():
+        raise InputError(target, f"there is nothing at {path}")
+    imported = _call(importer, name, path)
+    if "extends" in imported.fields:
+        raise InputError(target, f"the importer {name!r} can't use extends; its fields must be complete")
+    place = Place(file=target, line=None, folder=imported.folder)
+    return Document(data=dict(imported.fields), places={(): place})
+
+
+def _call(importer: Importer, name: str, path: Path) -> Imported:
+    try:
+        found: object = importer(path)
+    except InputError:
+        raise
+    except Exception as error:  # another package's code may raise anything
+        told = f"the importer {name!r} failed: {type(error).__name__}: {error}"
+        raise InputError(f"{name}:{path}", told) from error
+    if not isinstance(found, Imported):
+        told = f"the importer {name!r} must give an Imported, found a {type(found).__name__}"
+        raise InputError(f"{name}:{path}", told)
+    return found

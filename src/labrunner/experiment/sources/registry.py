@@ -1,0 +1,69 @@
+"""Where tasks can come from: by the suffix of a file, or by a name before a colon, `name:whatever`."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias, TypeGuard
+
+from labrunner.errors import InputError
+from labrunner.experiment.sources.task_rows import Row, SourceRequest
+from labrunner.registry import Registry
+
+Source: TypeAlias = Callable[[SourceRequest], Iterator[Row]]
+
+
+def _is_source(found: object) -> TypeGuard[Source]:
+    return callable(found)
+
+
+SOURCES: Final = Registry(
+    group="labrunner.task_sources",
+    noun="task source",
+    built_in={
+        ".jsonl": "labrunner.experiment.sources.task_files:read_jsonl",
+        ".ndjson": "labrunner.experiment.sources.task_files:read_jsonl",
+        ".json": "labrunner.experiment.sources.task_files:read_json",
+        ".csv": "labrunner.experiment.sources.task_files:read_csv",
+    },
+    accepts=_is_source,
+    wanted="a function from a SourceRequest to rows",
+)
+_SCHEME: Final = re.compile(r"([A-Za-z][\w.+-]+):(.*)", re.DOTALL)
+"""Two letters at least: one is a drive's."""
+
+
+def read_rows(request: SourceRequest) -> Iterator[Row]:
+    """Read the tasks of a source; what is wrong with them is noted, and left out."""
+    name, text = _find_name(request)
+    problems = request.problems
+    try:
+        source = SOURCES.find(name, request.where)
+    except InputError as error:
+        problems.add(request.where, f"'{request.text}' can't be read: {error.problem}")
+        return iter(())
+    asked = SourceRequest(
+        text=text, folder=request.folder, where=request.where, known=request.known, problems=problems
+    )
+    return source(asked) if name in SOURCES.built_in else _guard(name, source, asked)
+
+
+def _find_name(request: SourceRequest) -> tuple[str, str]:
+    """The source's name, and what it is asked for. A file that is there is meant, whatever it is called."""
+    match = _SCHEME.fullmatch(request.text)
+    if match is not None and not request.path.exists():
+        return match[1], match[2]
+    return request.path.suffix.lower(), request.text
+
+
+def _guard(name: str, source: Source, request: SourceRequest) -> Iterator[Row]:
+    """Name another package's source in whatever goes wrong in it."""
+    try:
+        for row in source(request):
+            if not isinstance(row, Row):
+                told = f"must give a Row each time, found a {type(row).__name__}"
+                raise InputError(request.where, f"the task source {name!r} {told}")  # noqa: TRY301 - told below
+            yield row
+    except InputError as error:
+        request.problems.take(error)
+    except Exception as error:  # noqa: BLE001 - another package's code may raise anything
+        told = f"the task source {name!r} failed: {type(error).__name__}: {error}"
+        request.problems.add(request.where, told)
