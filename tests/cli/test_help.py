@@ -22,6 +22,7 @@ def test_every_command_has_help_of_its_own(tmp_path: Path, name: str) -> None:
 
     assert page.code == 0
     assert "Usage: lab" in page.out
+    assert "[[" not in page.out
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:

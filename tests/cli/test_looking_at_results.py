@@ -171,7 +171,11 @@ def test_plan_tells_what_it_would_detect_going_by_a_pilot(tmp_path: Path) -> Non
     assert "this plan, " in told.out
     (grid,) = lab("plan", "--power", "made", "--json", cwd=tmp_path).json()["power"]
     assert (grid["pilot"]["baseline"], grid["pilot"]["other"]) == ("base", "new")
-    assert lab("doctor", "--power", "made", cwd=tmp_path).code == 2
+    detected = lab("plan", "--power", "made", "--detect", "0.2", cwd=tmp_path)
+    assert "to show a true difference of 0.2" in detected.out
+    foreign = lab("doctor", "--power", "made", cwd=tmp_path)
+    assert foreign.code == 2
+    assert "--power: is not an option of this command" in foreign.err
 
 
 def test_a_run_that_does_not_meet_what_is_required_ends_with_exit_code_4(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_flipped_bit_is_told_changes_nothing_and_costs_one_trial(
 
     recovered = call("log", "recover", RUN_ID)
     assert recovered.code == 0, recovered.err
-    assert "1 samples that had been committed are damaged and left out" in recovered.out
+    assert "1 committed trial damaged, so left out" in recovered.out
     assert tree(paths.root) == before
     report = RunPaths(runs_dir / f"{RUN_ID}-recovered")
     assert verify(report).problems == ()

@@ -51,29 +51,27 @@ def test_failed_attempts_count_like_any_other() -> None:
     assert find_used_up(Budget(cost_usd=2, tokens=None), spending) == ("cost_usd",)
 
 
-def test_the_end_is_told_with_limit_amount_attempts_and_what_to_do() -> None:
+def test_the_end_is_told_with_limit_amount_and_attempts() -> None:
     budget = Budget(cost_usd=2.0, tokens=1500)
     spending = spend(*[{"cost_usd": 0.29, "tokens": 1234}] * 7)
     assert describe_used_up(budget, spending, ["cost_usd"]) == (
-        "the budget of 2 USD is used up: 2.03 spent in 7 attempts; "
-        "to go on with more: lab continue --set budget.cost_usd=X"
+        "the budget of 2 USD is used up: 2.03 spent in 7 attempts"
     )
     assert describe_used_up(budget, spending, ["cost_usd", "tokens"]) == (
         "the budget of 2 USD is used up: 2.03 spent in 7 attempts; "
-        "the budget of 1,500 tokens is used up: 8,638 spent in 7 attempts; "
-        "to go on with more: lab continue --set budget.cost_usd=X --set budget.tokens=X"
+        "the budget of 1,500 tokens is used up: 8,638 spent in 7 attempts"
     )
 
 
 def test_attempts_that_reported_nothing_are_told_of() -> None:
     spending = spend({"tokens": 5}, {}, {})
     told = describe_used_up(Budget(cost_usd=None, tokens=5), spending, ["tokens"])
-    assert "5 spent in 3 attempts, of which 2 did not report any;" in told
+    assert "5 spent in 3 attempts, of which 2 did not report any" in told
 
 
 def test_tiny_amounts_are_not_told_as_nothing() -> None:
     told = describe_used_up(Budget(cost_usd=1e-9, tokens=None), spend({"cost_usd": 2e-9}), ["cost_usd"])
-    assert told.startswith("the budget of 1e-9 USD is used up: 2e-9 spent in 1 attempt;")
+    assert told.startswith("the budget of 1e-9 USD is used up: 2e-9 spent in 1 attempt")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         ),
         "set": Command(
             module="labrunner.cli.carrying.set_",
-            usage="TARGET... --log-dir D",
+            usage="TARGET...",
             does="several experiments into one directory, until all have succeeded",
             aliases=("eval-set",),
         ),

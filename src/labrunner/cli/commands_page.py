@@ -12,6 +12,24 @@ from typing import Any, Final
 from labrunner.cli.catalogue import COMMANDS, Command
 from labrunner.cli.examples import EXAMPLES
 from labrunner.display.decision import DECISION
+from labrunner.experiment.options.table import OPTIONS, find_option
+
+_AT_ONCE: Final = find_option("max_concurrency")
+
+
+def _tell_bare() -> str:
+    """Say which options take a value only with `=`."""
+    picky = [option for option in OPTIONS if option.bare is not None]
+    names = " and ".join(f"`{option.label}`" for option in picky)
+    alone = " and ".join(f"`={option.bare}`" for option in picky)
+    negated = [
+        f"; `{option.negative}` means `{option.label}={option.negated}`" for option in picky if option.negated
+    ]
+    return (
+        f"{names} take a value only with `=`, so that they never swallow the word\n"
+        f"behind them. Alone they mean {alone}{''.join(negated)}."
+    )
+
 
 BEFORE: Final = f"""\
 # Command line
@@ -23,9 +41,8 @@ RUN is a path, an id, a unique part of an id, or `last`.
 What next, after an end that is not a success:
 {DECISION}.
 
-Every option can also be set as a variable: `--max-concurrency` as `LAB_MAX_CONCURRENCY`, and so on.
-`--retry-on-error` and `--fail-on-error` take a value only with `=`, so that they never swallow the word
-behind them. Alone they mean `=1` and `=true`; `--no-fail-on-error` means `--fail-on-error=false`.
+Every option can also be set as a variable: `{_AT_ONCE.label}` as `{_AT_ONCE.variable}`, and so on.
+{_tell_bare()}
 
 The exit codes of all commands are listed under [errors](../errors.md#exit-codes)."""
 
@@ -105,9 +122,16 @@ def _row(parameter: Word, context: Word) -> tuple[str, str]:
     """A parameter as people write it, and what it means."""
     left, right = parameter.get_help_record(context) or ("", "")  # nothing for a hidden one
     word, _, kind = left.partition(" <")
-    is_argument = parameter.param_type_name == "argument"
-    written = word if is_argument or not kind else f"{word} {_TYPES.get(f'<{kind}', kind.removesuffix('>'))}"
+    if parameter.param_type_name == "argument":
+        return _argument(parameter, word), _tell(right)
+    written = word if not kind else f"{word} {_TYPES.get(f'<{kind}', kind.removesuffix('>'))}"
     return written, _tell(right)
+
+
+def _argument(parameter: Word, word: str) -> str:
+    """An argument as usage lines have it: in brackets if it may be left out, with dots if it may repeat."""
+    written = word if parameter.required else f"[{word}]"
+    return f"{written}..." if parameter.nargs == -1 and "..." not in word else written
 
 
 def _tell(right: str) -> str:

@@ -2,27 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
 from labrunner.analysis.judging.requirements import Requirements, parse_requirements
+from labrunner.cli.pieces import take_option
 from labrunner.display.text.saying import say_aside
 from labrunner.errors import ExitCode
 
-Require = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--require",
-        metavar="CONDITION",
-        help='"treatment > baseline" or "pass >= 0.9"; not met is exit code 4 (repeatable)',
-    ),
-]
-RequireStable = Annotated[
-    bool, typer.Option("--require-stable", help="exit code 4 when retries may have bent the result")
-]
-RequireCoverage = Annotated[
-    float | None,
-    typer.Option("--require-coverage", metavar="SHARE", help="exit code 4 when fewer trials are graded"),
-]
+Require = Annotated[list[str] | None, take_option("require")]
+RequireStable = Annotated[bool, take_option("require_stable")]
+RequireCoverage = Annotated[float | None, take_option("require_coverage")]
 
 
 def read_requirements(texts: list[str] | None, *, is_stable: bool, coverage: float | None) -> Requirements:

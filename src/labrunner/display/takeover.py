@@ -2,6 +2,7 @@
 
 from labrunner.display.text.quantities import format_count
 from labrunner.display.text.saying import say_aside
+from labrunner.experiment.options.table import flag
 from labrunner.runner.again.retrying import RetryPlan
 
 
@@ -23,14 +24,15 @@ def describe_plan(planned: RetryPlan) -> list[str]:
     lines += [f"{format_count(reuse.reused, 'trial')} taken over{again}, {reuse.owed:,} to run"]
     if reuse.vouched is not None:
         lines.append(
-            f"  {reuse.vouched.trials:,} taken over from earlier code, as --reuse-edited vouches for it"
+            f"  {reuse.vouched.trials:,} taken over from earlier code, "
+            f"as {flag('reuse_edited')} vouches for it"
         )
     for reason, count in reuse.reasons.most_common():
         named = ", ".join(reuse.examples[reason])
         lines.append(f"  {count:,} {reason}: {named}{', ...' if count > len(reuse.examples[reason]) else ''}")
     lines += [f"  since then: {sentence}" for sentence in planned.changed]
     if planned.changed and reuse.vouched is None and any("changed" in reason for reason in reuse.reasons):
-        lines.append("  where only code was edited and you vouch for it: --reuse-edited")
+        lines.append(f"  where only code was edited and you vouch for it: {flag('reuse_edited')}")
     return lines
 
 

@@ -62,10 +62,8 @@ def find_used_up(budget: Budget, spending: Spending) -> tuple[str, ...]:
 
 
 def describe_used_up(budget: Budget, spending: Spending, used_up: Sequence[str]) -> str:
-    """Say what is used up, and how to go on."""
-    told = "; ".join(_describe(name, limits_of(budget)[name], spending) for name in used_up)
-    raised = " ".join(f"--set budget.{name}=X" for name in used_up)
-    return f"{told}; to go on with more: lab continue {raised}"
+    """Say what is used up."""
+    return "; ".join(_describe(name, limits_of(budget)[name], spending) for name in used_up)
 
 
 def find_unheard(budget: Budget, spending: Spending, *, planned: int) -> tuple[str, ...]:

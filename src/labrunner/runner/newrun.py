@@ -11,6 +11,7 @@ import msgspec
 from labrunner.errors import InputError
 from labrunner.experiment import codec
 from labrunner.experiment.addresses import hide_credentials
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.experiment.sources.importers import path_of
@@ -55,7 +56,7 @@ def make_record(
     now = datetime.now(UTC)
     run_id = run_id or make_run_id(experiment.name, now)
     if not re.match(RUN_ID_PATTERN, run_id):
-        raise InputError("--run-id", f"{run_id!r} can't name a run: use letters, digits and . _ = , + -")
+        raise InputError(flag("run_id"), f"{run_id!r} can't name a run: use letters, digits and . _ = , + -")
     schedule = Schedule.of(experiment)
     return RunRecord(
         schema_version="run_v1",

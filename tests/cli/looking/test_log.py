@@ -22,9 +22,9 @@ def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> 
 
     assert [run["run_id"] for run in listed] == ["x"]
     assert done.out.splitlines() == [
-        "Recovered 3 samples to .lab/runs/x-recovered",
-        "To re-run the 1 failed/cancelled samples:",
-        "  lab eval-retry .lab/runs/x-recovered",
+        "Recovered 3 trials to .lab/runs/x-recovered",
+        "To run what failed or never finished (1 trial):",
+        "  lab retry .lab/runs/x-recovered",
     ]
     assert before == {path: path.read_bytes() for path in root.glob("*.json*")}
     assert again.code == 2
@@ -139,7 +139,7 @@ def test_a_run_that_died_before_its_first_status_is_shown_and_continued(tmp_path
 
 def test_what_to_type_after_a_recovery_can_be_typed(crashed: Path) -> None:
     told = lab("log", "recover", "x", "--output", "a place", cwd=crashed).out
-    assert told.endswith("  lab eval-retry 'a place'\n")
+    assert told.endswith("  lab retry 'a place'\n")
 
 
 def test_results_whose_times_are_lost_are_recovered_shown_exported_and_retried(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.judging.outage import Outage
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.sums.conduct import Conduct, Suspicion
+from labrunner.experiment.options.table import flag
 from labrunner.policy.budget import Budget, describe_unheard, limits_of
 
 LOW_COVERAGE: Final = 0.95
@@ -180,7 +181,7 @@ def _about_cut_offs(figures: Figures) -> str:
 def _about_edits(figures: Figures) -> str:
     if not figures.edited:
         return ""
-    return f"{_count(figures.edited, 'trial')} made by earlier code, taken over with --reuse-edited"
+    return f"{_count(figures.edited, 'trial')} made by earlier code, taken over with {flag('reuse_edited')}"
 
 
 def _about_system(figures: Figures) -> str:

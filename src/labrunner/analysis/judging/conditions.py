@@ -15,8 +15,9 @@ from typing import Final, Literal
 
 from labrunner.analysis.describing.figures import Figures
 from labrunner.errors import InputError
+from labrunner.experiment.options.table import flag
 
-OPTION: Final = "--require"
+OPTION: Final = flag("require")
 Sign = Literal[">", "<", ">=", "<="]
 FIGURES: Final[Mapping[str, Callable[[Figures], float | None]]] = MappingProxyType(
     {

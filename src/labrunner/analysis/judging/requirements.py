@@ -27,6 +27,7 @@ from labrunner.analysis.judging.conditions import (
 )
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.errors import InputError
+from labrunner.experiment.options.table import flag
 
 _HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
@@ -61,7 +62,9 @@ def parse_requirements(
 ) -> Requirements:
     """Read conditions as people write them. Raises InputError."""
     if coverage is not None and not 0 < coverage <= 1:
-        raise InputError("--require-coverage", f"expected a share above 0 and up to 1, found {coverage:g}")
+        raise InputError(
+            flag("require_coverage"), f"expected a share above 0 and up to 1, found {coverage:g}"
+        )
     return Requirements(
         is_stable=is_stable, coverage=coverage, conditions=tuple(parse_condition(text) for text in texts)
     )
@@ -93,7 +96,7 @@ def find_unmet(
     refuse_unknown(requirements, tuple(by_name))
     unmet = []
     if requirements.is_stable and shift is not None and not shift.is_bounded:
-        unmet.append(f"--require-stable: {shift.verdict}")
+        unmet.append(f"{flag('require_stable')}: {shift.verdict}")
     if requirements.coverage is not None:
         unmet += _check_coverage(requirements.coverage, figures)
     compared = compare(requirements.pairs) if requirements.pairs else ()
@@ -114,8 +117,9 @@ def find_pair(comparisons: Sequence[Comparison], one: str, another: str) -> Comp
 
 
 def _check_coverage(limit: float, figures: Sequence[Figures]) -> list[str]:
+    asked = f"{flag('require_coverage')} {limit:g}"
     return [
-        f"--require-coverage {limit:g}: {each.variant_id} has {each.graded:,} of {each.planned:,} graded"
+        f"{asked}: {each.variant_id} has {each.graded:,} of {each.planned:,} graded"
         for each in figures
         if each.coverage is None or each.coverage < limit
     ]

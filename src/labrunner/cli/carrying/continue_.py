@@ -29,7 +29,7 @@ app = make_app()
 _Run = Annotated[
     str | None,
     typer.Argument(
-        metavar="[RUN]", help="a path, an id, part of one, or `last`; default: the newest unfinished"
+        metavar="RUN", help="a path, an id, part of one, or `last`; default: the newest unfinished"
     ),
 ]
 

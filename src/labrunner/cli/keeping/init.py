@@ -13,6 +13,7 @@ import typer
 from labrunner.cli.pieces import make_app
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.sandbox_kinds import BUBBLEWRAP, PROCESS
 from labrunner.files.durable import storing
 from labrunner.sandbox.bubblewrap.program import works_here
@@ -23,13 +24,13 @@ NEXT: Final = {
     "minimal": "lab run",
     "ab": "lab run",
     "docker": "lab run",
-    "python": "lab run files.py --model mock/answers.json",
+    "python": f"lab run files.py {flag('model')} mock/answers.json",
 }
 """The templates, and what runs each as it is."""
 SANDBOX: Final = "@SANDBOX@"
 """Stands in templates for the kind of sandbox that works here."""
 
-_Dir = Annotated[Path, typer.Argument(metavar="[DIR]", help="where to write it")]
+_Dir = Annotated[Path, typer.Argument(metavar="DIR", help="where to write it")]
 _Template = Annotated[
     str,
     typer.Option(

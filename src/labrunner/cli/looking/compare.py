@@ -19,7 +19,7 @@ app = make_app()
 
 _Runs = Annotated[
     list[str],
-    typer.Argument(metavar="RUN [RUN]...", help="paths, ids, unique parts of ids, or `last`"),
+    typer.Argument(metavar="RUN", help="paths, ids, unique parts of ids, or `last`"),
 ]
 _Baseline = Annotated[
     str | None,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from labrunner.cli.pieces import LogDir, RunName, make_app
+from labrunner.cli.pieces import LogDir, RunName, make_app, take_option
 from labrunner.display.text.quantities import format_count
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
@@ -26,7 +26,7 @@ _Reason = Annotated[str | None, typer.Option("--reason", help="why they are not 
 _Mend = Annotated[
     bool, typer.Option("--mend", help="keep the marks of a damaged file that can be read; set the file aside")
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="only say which")]
+_DryRun = Annotated[bool, take_option("dry_run", help="only say which")]
 
 
 @app.command(help="Mark finished trials as not to be used: summaries leave them out, retry runs them again.")

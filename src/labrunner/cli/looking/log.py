@@ -12,6 +12,7 @@ from labrunner.cli.looking import show
 from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.display.results.runs import show_runs
 from labrunner.display.text.console import make_console
+from labrunner.display.text.quantities import format_count
 from labrunner.display.text.saying import say
 from labrunner.errors import InputError
 from labrunner.records.encoding import canonical
@@ -39,7 +40,7 @@ _Status = Annotated[
 
 
 _Run = Annotated[
-    str | None, typer.Argument(metavar="[RUN]", help="a path, an id, a unique part of an id, or `last`")
+    str | None, typer.Argument(metavar="RUN", help="a path, an id, a unique part of an id, or `last`")
 ]
 _ListOnly = Annotated[bool, typer.Option("--list", envvar="LAB_LIST", help="only list crashed runs")]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="put the report in the run's place")]
@@ -104,17 +105,17 @@ def recover(
         }
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    say(f"Recovered {done.recovered} samples to {done.paths.root}")
+    say(f"Recovered {format_count(done.recovered, 'trial')} to {done.paths.root}")
     if done.lost:
         say(done.lost)
     if done.damaged:
         say(
-            f"{done.damaged} samples that had been committed are damaged and left out; "
+            f"{format_count(done.damaged, 'committed trial')} damaged, so left out; "
             f"see: lab verify {address(paths)}"
         )
     if done.owed:
-        place = shlex.quote(str(done.paths.root))
-        say(f"To re-run the {done.owed} failed/cancelled samples:\n  lab eval-retry {place}")
+        say(f"To run what failed or never finished ({format_count(done.owed, 'trial')}):")
+        say(f"  lab retry {shlex.quote(str(done.paths.root))}")
 
 
 def _show(runs: list[RunListing], *, where: str, sought: str | None) -> None:

@@ -54,7 +54,7 @@ IN_FLIGHT = {
     "failed": "it was waiting to be tried again",
 }
 _Trial = Annotated[
-    str | None, typer.Argument(metavar="[TRIAL]", help="a trial's or task's id, part of it, or its number")
+    str | None, typer.Argument(metavar="TRIAL", help="a trial's or task's id, part of it, or its number")
 ]
 
 

@@ -16,6 +16,7 @@ from labrunner.display.text.quantities import format_count, format_seconds
 from labrunner.display.text.safetext import clip, sanitise, take_tail
 from labrunner.display.trials.conversation import show_conversation
 from labrunner.display.trials.lineage import show_earlier
+from labrunner.experiment.options.table import flag
 from labrunner.records.barrier import explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.facts.earlier import EarlierAttempt
@@ -104,7 +105,7 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
     if timing and timing.cut_off:
         fields.append(("cut off", ", ".join(timing.cut_off)))
     if timing and timing.edited:
-        fields.append(("code", "an earlier version, taken over with --reuse-edited"))
+        fields.append(("code", f"an earlier version, taken over with {flag('reuse_edited')}"))
     fields.extend(("file", f"{file.path}  {file.size} B  {file.digest}") for file in row.files)
     return fields
 
@@ -139,7 +140,7 @@ def _show_patch(judged: PredictionRow | ScoreRow) -> Iterator[RenderableType]:
         yield make_line("prediction:", "dim")
         yield indent(Text("\n".join(clip(line) for line in lines[:PATCH_LINES])))
         if left_out > 0:
-            yield indent(make_line(f"({left_out:,} more lines; --json has them)", "dim"))
+            yield indent(make_line(f"({left_out:,} more lines; {flag('json')} has them)", "dim"))
 
 
 def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> RenderableType:

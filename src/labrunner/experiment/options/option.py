@@ -125,6 +125,11 @@ class RunOption:
         return self.variable_name or f"LAB_{self.label.removeprefix('--').replace('-', '_').upper()}"
 
     @property
+    def negative(self) -> str:
+        """Its `--no-` form."""
+        return self.label.replace("--", "--no-", 1)
+
+    @property
     def override(self) -> Override | None:
         """The field of `Overrides` that it goes into."""
         return None if isinstance(self.goal, OfRun | OfCommand) else self.goal.override

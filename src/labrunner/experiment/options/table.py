@@ -43,6 +43,6 @@ def fill_in(word: str) -> str:
     for option in OPTIONS:
         if option.bare is not None and word == option.label:
             return f"{word}={option.bare}"
-        if option.negated is not None and word == option.label.replace("--", "--no-", 1):
+        if option.negated is not None and word == option.negative:
             return f"{option.label}={option.negated}"
     return word

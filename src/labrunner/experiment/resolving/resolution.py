@@ -12,6 +12,7 @@ from labrunner.experiment.authoring.problems import Problems, validate
 from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import (
     BreakerPolicy,
     Experiment,
@@ -47,7 +48,7 @@ def resolve(document: Document, overrides: Overrides, source: str) -> Experiment
     _refuse_file(reading)
     tasks = written_tasks(reading)
     variants = written_variants(reading)
-    chosen = select_variants(variants, overrides.variants, "--variant", problems)
+    chosen = select_variants(variants, overrides.variants, flag("variant"), problems)
     experiment = _experiment(tasks, chosen, reading, source)
     problems.stop_if_any()
     return experiment

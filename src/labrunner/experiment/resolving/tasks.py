@@ -13,6 +13,7 @@ from labrunner.experiment.authoring.task_row import TaskRow
 from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.authoring.values import HALF_A_CHARACTER, FileSource
 from labrunner.experiment.digests import digest_task
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import (
     Folder,
     Grader,
@@ -94,9 +95,11 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
         tasks = select_tasks(tasks, choice, names, problems)
     asked = reading.overrides
     if asked.limit is not None and asked.limit < 1:
-        problems.add("--limit", f"must be at least 1, found {asked.limit}")
+        problems.add(flag("limit"), f"must be at least 1, found {asked.limit}")
     choice = TaskFilter(include=asked.task_ids, tags=asked.tags, limit=asked.limit)
-    return select_tasks(tasks, choice, FilterNames(include="--task-id", exclude="", tags="--tag"), problems)
+    return select_tasks(
+        tasks, choice, FilterNames(include=flag("sample_id"), exclude="", tags=flag("tag")), problems
+    )
 
 
 def make_rules(

@@ -11,6 +11,7 @@ from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.digests import digest_variant
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Variant
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.naming import agent_names, fill_path
@@ -73,7 +74,7 @@ def sandbox_section(variant: WrittenVariant, reading: Reading) -> Section[Sandbo
     own = base.over(variant.part.sandbox, variant.spot.at("sandbox"))
     if reading.overrides.sandbox is None:
         return own
-    option = Option(name="--sandbox")
+    option = Option(name=flag("sandbox"))
     asked = validate(
         SandboxPart, {"kind": reading.overrides.sandbox}, lambda _: option.name, reading.problems
     )
@@ -112,7 +113,7 @@ def _agent_section(variant: WrittenVariant, reading: Reading) -> Section[AgentPa
         own = _over_known(own, variant, reading)
     if not reading.overrides.env:
         return own
-    option = Option(name="--env")
+    option = Option(name=flag("env"))
     data = {"env": {name: escape(value) for name, value in reading.overrides.env.items()}}
     asked = validate(AgentPart, data, lambda _: option.name, reading.problems)
     return own.over(asked, Spot(origin=option, path=()))

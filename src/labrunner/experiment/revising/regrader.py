@@ -6,6 +6,7 @@ from pathlib import Path
 from labrunner.errors import InputError
 from labrunner.experiment.digests import digest_experiment, digest_task
 from labrunner.experiment.folders import digest_folder
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, Folder, TaskSpec
 
 
@@ -15,7 +16,7 @@ def bring_grader(experiment: Experiment, grader_dir: str | None) -> Experiment:
         return experiment
     place = Path(grader_dir)
     if not place.is_dir():
-        raise InputError(grader_dir, "is not a folder; --grader takes a grader's folder")
+        raise InputError(grader_dir, f"is not a folder; {flag('grader')} takes a grader's folder")
     place = place.resolve()
     folder = Folder(path=str(place), digest=digest_folder(place))
     new = replace(experiment, tasks=tuple(_bring(task, folder) for task in experiment.tasks))

@@ -11,6 +11,7 @@ from typing import Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.problems import Problems
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.selection import (
     FilterNames,
@@ -26,9 +27,9 @@ from labrunner.records.encoding.ids import make_trial_id
 NOT_CHOSEN: Final = Failed(
     cause=Cause.SETUP,
     reason="not_chosen",
-    message="it was not among the trials that were to be graded again (--trial)",
+    message=f"it was not among the trials that were to be graded again ({flag('trial')})",
 )
-_NAMES: Final = FilterNames(include="--task-id", exclude="--task-id", tags="--tag")
+_NAMES: Final = FilterNames(include=flag("sample_id"), exclude=flag("sample_id"), tags=flag("tag"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def choose(experiment: Experiment, choice: TrialChoice) -> Experiment:
     """The part of an experiment that is asked for. Raises InputError where a word fits nothing."""
     problems = Problems()
     tasks = select_tasks(experiment.tasks, TaskFilter(include=choice.task_ids), _NAMES, problems)
-    variants = select_variants(experiment.variants, choice.variants, "--variant", problems)
+    variants = select_variants(experiment.variants, choice.variants, flag("variant"), problems)
     problems.stop_if_any()
     chosen = replace(experiment, tasks=tuple(tasks), variants=tuple(variants))
     if not choice.trials:
@@ -58,7 +59,7 @@ def choose(experiment: Experiment, choice: TrialChoice) -> Experiment:
     for pattern in choice.trials:
         if not any(_is_meant(trial_id, pattern) for trial_id in known):
             near = ", ".join(get_close_matches(pattern, known, 3, 0.0))
-            raise InputError("--trial", f"no trial's id has or matches {pattern!r}; nearest: {near}")
+            raise InputError(flag("trial"), f"no trial's id has or matches {pattern!r}; nearest: {near}")
     taken = [known[trial_id] for trial_id in known if choice.takes(trial_id)]
     task_ids, variant_ids = {task_id for task_id, _ in taken}, {variant_id for _, variant_id in taken}
     return replace(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from labrunner.experiment.options.table import find_option
 from labrunner.policy import budget
 from labrunner.policy.breaker import Breaker
 from labrunner.policy.budget import Spending
@@ -74,7 +75,9 @@ class DispatchGate:
             return RunError(message=f"{cause} kept failing for {open_s:.0f} s", cause=cause)
         if is_stuck and self.is_used_up:
             used_up = budget.find_used_up(self._budget, self.spending)
-            return RunError(message=budget.describe_used_up(self._budget, self.spending, used_up))
+            told = budget.describe_used_up(self._budget, self.spending, used_up)
+            raised = " ".join(find_option("set").spell(f"budget.{name}=X") for name in used_up)
+            return RunError(message=f"{told}; to go on with more: lab continue {raised}")
         return None
 
     def warn(self, planned: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from labrunner.executor.door import Executor
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, SandboxPlan
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
@@ -47,7 +48,7 @@ def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
     told = f"this process may have {limit} files open, and {at_once} trials at once take up to {wanted}"
     remedy = f"ulimit -n {wanted}"
     if limit >= LEAST_FILES:
-        remedy += ", or a lower --max-concurrency"
+        remedy += f", or a lower {flag('max_concurrency')}"
     if most != resource.RLIM_INFINITY and most < wanted:
         remedy += f" (by root: this user may not go over {most})"
     is_enough = limit >= LEAST_FILES
@@ -72,7 +73,7 @@ def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[
     names = declared_secrets(experiment)
     missing = [name for name in names if not given.get(name)]
     if missing:
-        message = f"no value for {', '.join(missing)}: set them in the environment or in --env-file"
+        message = f"no value for {', '.join(missing)}: set them in the environment or in {flag('env_file')}"
         yield Check(name="secrets", passed=False, message=message)
     short = [name for name in names if 0 < len(given.get(name, "")) < SHORTEST]
     if short:
@@ -90,15 +91,19 @@ def way_to(place: Path) -> tuple[Path, ...]:
 
 def _dead_link(place: Path) -> str | None:
     dead = next((each for each in way_to(place) if each.is_symlink() and not each.exists()), None)
-    return None if dead is None else f"{dead} is a symbolic link that leads nowhere; choose another --log-dir"
+    return (
+        None
+        if dead is None
+        else f"{dead} is a symbolic link that leads nowhere; choose another {flag('log_dir')}"
+    )
 
 
 def _place_problem(place: Path) -> str | None:
     """Why no folder can be made in what is there of a path; None when one can."""
     if not place.is_dir():
-        return f"{place} is a file, so no run can lie in it; choose another --log-dir"
+        return f"{place} is a file, so no run can lie in it; choose another {flag('log_dir')}"
     if not os.access(place, os.W_OK | os.X_OK):
-        return f"{place} can't be written to by this user, or at all; choose another --log-dir"
+        return f"{place} can't be written to by this user, or at all; choose another {flag('log_dir')}"
     return None
 
 
@@ -124,5 +129,5 @@ def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
     if free_gb < wanted_gb:
         told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
     elif seen := look_at(place):
-        told = f"the disk is as good as full ({seen}): make room, or choose another --log-dir"
+        told = f"the disk is as good as full ({seen}): make room, or choose another {flag('log_dir')}"
     yield Check(name="disk", passed=free_gb >= wanted_gb and not look_at(place), message=told)

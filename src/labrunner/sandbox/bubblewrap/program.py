@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from labrunner.experiment.options.table import flag
+
 DISABLE_USERNS_SINCE = (0, 8)
 CORE_ARGS = ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
 APPARMOR_PROFILE = "/etc/apparmor.d/labrunner"
-INSTEAD = "to go on without isolation: lab run --sandbox process"
+INSTEAD = f"to go on without isolation: lab run {flag('sandbox')} process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

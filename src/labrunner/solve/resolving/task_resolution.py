@@ -15,6 +15,7 @@ from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.digests import digest_experiment, digest_variant
 from labrunner.experiment.options import kinds
 from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Program, Variant
 from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
@@ -133,8 +134,8 @@ def _refuse_without_model(task: Task, live: LiveTask) -> None:
     if live.model is None and any(step.name in _ASKING for step in live.steps):
         raise InputError(
             "model",
-            f"task {task.title} asks a model; name one, such as --model openai/gpt-5-mini, "
-            "or --model mock/echo to try it without a provider",
+            f"task {task.title} asks a model; name one, such as {flag('model')} openai/gpt-5-mini, "
+            f"or {flag('model')} mock/echo to try it without a provider",
         )
 
 

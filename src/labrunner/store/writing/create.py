@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import InputError, StoreError
+from labrunner.experiment.options.table import flag
 from labrunner.files.descriptors import sync
 from labrunner.files.durable import storing, sync_folder, write_new
 from labrunner.files.filesystem import spread_below
@@ -69,7 +70,7 @@ def refuse_existing(paths: RunPaths) -> None:
     """Raise InputError when the run is there already."""
     if paths.root.exists():
         raise InputError(
-            "run id", f"{paths.root} exists already; choose another --run-id, or continue that run"
+            "run id", f"{paths.root} exists already; choose another {flag('run_id')}, or continue that run"
         )
 
 
