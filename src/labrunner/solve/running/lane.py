@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from labrunner.errors import AttemptFailed
+from labrunner.files.uninterrupted import wait_out
 from labrunner.records.cause import Cause
 from labrunner.solve.models.mailbox import Mailbox, recall, send
 
@@ -214,16 +215,10 @@ async def _contained(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def _wait_for_end(done: asyncio.Future[Any]) -> None:
     """Wait until cancelled work has ended, whatever it ends with; being cancelled again changes nothing."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while not done.done():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            # Whoever abandons it must not hear of its end any more.
-            done.cancel()
-            raise AbandonedLane(f"work that was cancelled did not end in {GIVE_UP_S:.0f} s")
-        try:
-            await asyncio.wait([done], timeout=left)
-        except asyncio.CancelledError:
-            continue
+    await wait_out(done, until=time.monotonic() + GIVE_UP_S)
+    if not done.done():
+        # Whoever abandons it must not hear of its end any more.
+        done.cancel()
+        raise AbandonedLane(f"work that was cancelled did not end in {GIVE_UP_S:.0f} s")
     if not done.cancelled():
         done.exception()

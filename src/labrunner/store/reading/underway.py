@@ -143,9 +143,9 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
 
 def _read_failures(notes: list[AttemptNote]) -> Iterator[Completion]:
     for note in notes:
-        if note.state == "failed" and note.barrier is not None:
+        if note.failure is not None:
             try:
-                completion = _failures.decode(note.barrier)
+                completion = _failures.decode(note.failure)
             except (ValueError, RecursionError):
                 continue  # it is told by whoever opens the run
             if isinstance(completion.end, Failed):

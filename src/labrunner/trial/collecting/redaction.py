@@ -19,6 +19,7 @@ from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_if_possible
 from labrunner.files.strangers.sealing import say_name
 from labrunner.files.strangers.tree import Found, exists_in, find_data, walk
+from labrunner.files.uninterrupted import wait_out
 
 CHUNK: Final = 1 << 20
 MOST_NAMED: Final = 20
@@ -210,7 +211,8 @@ def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
 
 
 async def redact_cancelled(attempt: Path, masker: Masker) -> None:
-    """The same for an attempt that is being cancelled; told twice, it goes on without being awaited."""
+    """The same for an attempt that is being cancelled; told twice, it still comes to its end."""
     if masker.needles:
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(asyncio.to_thread(redact_cut_off, attempt, masker))
+        redacting = asyncio.ensure_future(asyncio.to_thread(redact_cut_off, attempt, masker))
+        await wait_out(redacting)
+        redacting.result()
