@@ -7,7 +7,7 @@ Each is measured against the same work the long way round, which every shortcut 
 - `query/reach.py`: a group-by over a long run; the long way, a star means every column.
 - `records/encoding/ids.py`: trials that do nothing; the long way, the system is called for each token.
 
-Processor time counts, of the whole tree of processes: it is what a shortcut saves on any machine, however busy.
+Processor time counts, of the whole tree of processes: what a shortcut saves on any machine, however busy.
 The ratio is that of the shortcut that saves least. One that misses its bar is to be taken out of the code.
 """
 

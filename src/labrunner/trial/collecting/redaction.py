@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from labrunner.files.descriptors import write_all_at
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_if_possible
 from labrunner.files.strangers.sealing import say_name
@@ -181,7 +182,7 @@ def _replace_by_copy(found: Found, source: int) -> None:
     target = os.open(place, _NEW, 0o600, dir_fd=found.folder)
     try:
         for at, chunk in _read(source, found.facts):
-            _write_all(target, chunk, at)
+            write_all_at(target, chunk, at)
         os.ftruncate(target, found.facts.st_size)
         os.fchmod(target, stat.S_IMODE(found.mode))
         os.rename(place, found.name, src_dir_fd=found.folder, dst_dir_fd=found.folder)
@@ -190,13 +191,6 @@ def _replace_by_copy(found: Found, source: int) -> None:
         raise
     finally:
         os.close(target)
-
-
-def _write_all(fd: int, data: bytes, at: int) -> None:
-    """Write all of it: a disk that gets full takes a part first, and refuses the rest."""
-    while data:
-        written = os.pwrite(fd, data, at)
-        data, at = data[written:], at + written
 
 
 def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
