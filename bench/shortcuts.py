@@ -24,7 +24,7 @@ from bench.analysis import SQL, make_run
 from bench.catalogue import Bench, Found
 from bench.figures import Bar, Figure
 from bench.rounds import Rounds, Sample, Side, Sizes, Work, take_rounds
-from labrunner.runner.sitting import coordinator
+from labrunner.runner import plan
 
 SMALL: Final = 100
 """Trials of a run that is small."""
@@ -64,7 +64,7 @@ def call(argv: Sequence[str], folder: Path, sizes: Sizes) -> Work:
 def dispatch(folder: Path, sizes: Sizes, *, token_by_token: bool) -> Work:
     """Make a run; the work is to carry it out."""
     if token_by_token:
-        vars(coordinator)["make_token"] = lambda: secrets.token_hex(16)
+        vars(plan)["make_token"] = lambda: secrets.token_hex(16)
     experiment, paths = engine.make_run(folder, {"trials": sizes["dispatches"], "concurrency": 16})
 
     def work() -> None:
