@@ -20,7 +20,6 @@ NAMES: Final = (
     "listing",
     "analysis",
     "python",
-    "shortcuts",
 )
 
 

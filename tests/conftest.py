@@ -38,6 +38,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that open hundreds of runs and are not about durability."""
+    # Hundreds of runs take minutes on a disk, and a moment without one.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(os, "fdatasync", lambda fd: None)
 
@@ -46,4 +47,5 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
+    # SQLite syncs by itself.
     monkeypatch.setattr(buffer, "_connect", connect)

@@ -43,6 +43,7 @@ def test_a_built_in_name_is_found_without_looking_at_packages(monkeypatch: pytes
     def refuse(group: str) -> None:
         raise AssertionError(f"{group} was read")
 
+    # That something is not asked for can only be seen where it would be asked.
     monkeypatch.setattr("labrunner.registry._installed", refuse)
     assert THINGS.find("number", "") == "labrunner.version"
     assert THINGS.has("version")

@@ -19,7 +19,6 @@ from labrunner.sandbox.door import (
     Survivor,
 )
 from labrunner.sandbox.kind import SandboxKind
-from labrunner.sandbox.sweeper import Orphans, Strays, Sweeper
 
 __all__ = [
     "AgentRun",
@@ -30,7 +29,6 @@ __all__ = [
     "GuestPaths",
     "Imported",
     "InputError",
-    "Orphans",
     "Phase",
     "PhaseEnd",
     "Row",
@@ -41,7 +39,5 @@ __all__ = [
     "SandboxMaker",
     "SandboxSpec",
     "SourceRequest",
-    "Strays",
     "Survivor",
-    "Sweeper",
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.policy.pace import RunPace
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.checking.verification import verify
 from labrunner.store.reading.run_state import iter_trials
@@ -39,11 +40,7 @@ class Provider:
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-async def test_an_outage_costs_its_time_and_nothing_else(
-    concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.1)
-    monkeypatch.setattr("labrunner.policy.retry.FIRST_WAIT_S", 0.01)
+async def test_an_outage_costs_its_time_and_nothing_else(concurrency: int, tmp_path: Path) -> None:
     provider = Provider(good_calls=60)
     policy = make_policy(max_concurrency=concurrency, retry_on_error=1, fail_on_error=0.05)
     experiment = replace(make_sums(tasks=50, variants=2, replications=2), policy=policy)
@@ -54,7 +51,8 @@ async def test_an_outage_costs_its_time_and_nothing_else(
             expected.append(is_pass(phase))
         return provider.call(phase, folders)
 
-    end = await Stage(tmp_path, script=script).run(experiment)
+    pace = RunPace(first_probe_s=0.1, first_wait_s=0.01)
+    end = await Stage(tmp_path, script=script, pace=pace).run(experiment)
 
     rows = list(iter_trials(end.paths))
     assert provider.refused >= 5 + 2  # enough to open the breaker, then probes

@@ -32,6 +32,7 @@ def test_append_goes_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.
     path.touch()
     file = durable.open_append(path)
     whole_write = os.write
+    # A write that is cut short is the kernel's choice.
     monkeypatch.setattr(os, "write", lambda fd, data: whole_write(fd, bytes(data)[:3]))
     file.append(b"1234567890")
     monkeypatch.undo()
@@ -61,6 +62,7 @@ def test_a_failed_sync_names_the_file_and_the_reason_in_words(
         calls.append(fd)
         raise OSError(code, os.strerror(code))
 
+    # Disks that fail to order are in tests/crash; here it is about the message.
     monkeypatch.setattr(os, "fdatasync", fail)
     with pytest.raises(StoreError) as caught:
         file.sync()

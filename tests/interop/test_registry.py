@@ -196,16 +196,3 @@ def test_junit_is_valid_for_jenkins(seen: RunInFull, tmp_path: Path) -> None:
     }
     for element in ET.fromstring(written(seen, "junit", tmp_path)).iter():
         assert set(element.attrib) <= allowed[element.tag], element.tag
-
-
-def test_rows_of_a_run_are_the_same_however_they_are_sliced(
-    seen: RunInFull, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = written(seen, "csv", tmp_path)
-    monkeypatch.setattr("labrunner.query.slices.SLOTS", 2)
-    assert written(seen, "csv", tmp_path) == whole
-    (path,) = export(seen, "parquet", tmp_path / "sliced.parquet")
-    import duckdb
-
-    found = duckdb.execute(f"select trial_id from read_parquet('{path}')").fetchall()
-    assert [row["trial_id"] for row in csv.DictReader(whole.splitlines())] == [name for (name,) in found]

@@ -1,4 +1,5 @@
-from labrunner.policy.breaker import FIRST_PROBE_S, LONGEST_PROBE_S, Breaker
+from labrunner.policy.breaker import Breaker
+from labrunner.policy.pace import PACE
 from labrunner.records.cause import Cause
 
 
@@ -55,7 +56,7 @@ def test_a_long_enough_row_opens_it_and_nothing_of_the_row_is_spent() -> None:
 
     assert (list(ruling.decide), list(ruling.owe)) == ([], ["a", "b", "c"])
     assert breaker.is_open
-    assert breaker.probe_at == 10.0 + FIRST_PROBE_S
+    assert breaker.probe_at == 10.0 + PACE.first_probe_s
 
 
 def test_probes_wait_twice_as_long_each_time_up_to_a_ceiling() -> None:
@@ -70,8 +71,8 @@ def test_probes_wait_twice_as_long_each_time_up_to_a_ceiling() -> None:
         assert breaker.probe_at is None
         assert list(breaker.on_failure(Cause.PROVIDER, "probe", now).owe) == ["probe"]
 
-    assert waits[:3] == [FIRST_PROBE_S, FIRST_PROBE_S * 2, FIRST_PROBE_S * 4]
-    assert waits[-1] == LONGEST_PROBE_S
+    assert waits[:3] == [PACE.first_probe_s, PACE.first_probe_s * 2, PACE.first_probe_s * 4]
+    assert waits[-1] == PACE.longest_probe_s
     assert breaker.open_for_s(now) == now - 100.0
 
 

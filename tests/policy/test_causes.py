@@ -8,7 +8,8 @@ import labrunner
 from labrunner.experiment.authoring.values import BadValue, parse_exit_codes
 from labrunner.policy.breaker import Breaker
 from labrunner.policy.causes import CONSEQUENCES
-from labrunner.policy.retry import FIRST_WAIT_S, LONGEST_WAIT_S, decide_retry
+from labrunner.policy.pace import PACE
+from labrunner.policy.retry import decide_retry
 from labrunner.records.cause import Cause
 
 SOURCE = Path(labrunner.__file__).parent
@@ -108,9 +109,9 @@ def test_waits_grow_with_jitter_up_to_a_ceiling(cause: Cause) -> None:
     assert first is not None
     assert second is not None
     assert late is not None
-    assert first.wait_s == FIRST_WAIT_S / 2
-    assert second.wait_s == FIRST_WAIT_S * 2
-    assert late.wait_s == LONGEST_WAIT_S
+    assert first.wait_s == PACE.first_wait_s / 2
+    assert second.wait_s == PACE.first_wait_s * 2
+    assert late.wait_s == PACE.longest_wait_s
 
 
 @pytest.mark.parametrize("cause", [Cause.GRADE_ERROR, Cause.SETUP, Cause.SOLVER, Cause.RUNNER])

@@ -229,6 +229,7 @@ def test_the_files_of_a_live_run_are_never_handed_to_sql(tmp_path: Path) -> None
 def test_sql_does_not_see_this_programs_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas
 
+    # A variable of the very module that SQL is carried out in.
     monkeypatch.setattr(database, "stolen", pandas.DataFrame({"secret": [1]}), raising=False)
     with pytest.raises(InputError, match="stolen"):
         rows_of(made(tmp_path), "select * from stolen")
@@ -248,6 +249,7 @@ def test_a_run_that_begins_to_grow_while_it_is_read_in_place_is_read_again_from_
                 file.write(b'{"torn": tr')
         load(connection, name, sources, reached)
 
+    # The run grows in the one moment between the look at its files and the reading of them.
     monkeypatch.setattr(database, "load_view", grow)
     assert rows_of(paths, "select count(*) from trials") == [(11,)]
     assert grown == [paths.trials]
@@ -361,6 +363,7 @@ def test_only_the_tables_that_are_named_are_loaded(tmp_path: Path) -> None:
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "tmp"
     place.mkdir()
+    # Where nothing else is made, everything that is left is ours.
     monkeypatch.setattr("tempfile.tempdir", str(place))
     paths = made(tmp_path / "runs")
     with owned(paths):

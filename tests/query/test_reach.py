@@ -103,6 +103,7 @@ def test_answers_are_those_that_all_columns_would_give(
             return [answer.columns, answer.types, *answer.rows()]
 
     found = told()
+    # What is read without it is what it is compared with.
     monkeypatch.setattr(database, "find_columns", lambda tree: None)
     assert found == told()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.resolved import BreakerPolicy
+from labrunner.policy.pace import RunPace
 from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.runner.reports.lookup import picture
 from labrunner.runner.reports.recorded import read_experiment
@@ -23,6 +24,8 @@ from labrunner.store.checking.verification import verify
 from labrunner.store.reading.run_state import iter_finished, iter_trials
 from tests.kit.builders import make_experiment, make_policy, make_task
 from tests.kit.runner.running import Stage, answer, committed_bytes, make_sums, with_concurrency
+
+QUICK = RunPace(first_probe_s=0.02, first_wait_s=0.01, look_at_disk_s=0.01)
 
 
 async def test_a_run_ends_with_every_trial_graded_and_committed_in_order(tmp_path: Path) -> None:
@@ -244,10 +247,7 @@ def is_pass_row(row: TrialRow) -> bool:
     return row.verdict == "pass"
 
 
-async def test_an_outage_pauses_the_run_and_spends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.05)
+async def test_an_outage_pauses_the_run_and_spends_nothing(tmp_path: Path) -> None:
     attempts: list[str] = []
 
     def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
@@ -259,7 +259,7 @@ async def test_an_outage_pauses_the_run_and_spends_nothing(
 
     experiment = make_sums(tasks=20, variants=1, replications=2, concurrency=4)
     policy = make_policy(max_concurrency=4, fail_on_error=0.05, retry_on_error=1)
-    end = await Stage(tmp_path, script=script).run(replace(experiment, policy=policy))
+    end = await Stage(tmp_path, script=script, pace=QUICK).run(replace(experiment, policy=policy))
 
     assert end.status.status == "success"
     assert end.status.counts.errors == 0
@@ -268,29 +268,23 @@ async def test_an_outage_pauses_the_run_and_spends_nothing(
 
 
 async def test_attempts_of_an_outage_leave_no_note_that_a_later_runner_could_take_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     # It would be taken for the attempt that was tried since, in the same folder: another workspace is graded.
-    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.02)
     policy = make_policy(fail_on_error=False, breaker=BreakerPolicy(after=3, give_up_after_s=0.1))
 
-    end = await Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75)).run(
-        replace(make_sums(), policy=policy)
-    )
+    stage = Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75), pace=QUICK)
+    end = await stage.run(replace(make_sums(), policy=policy))
 
     assert end.exit_code is ExitCode.RUN_FAILED
     assert read_live(end.paths.buffer)[0] == []
 
 
-async def test_an_outage_that_takes_too_long_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.02)
+async def test_an_outage_that_takes_too_long_fails_the_run(tmp_path: Path) -> None:
     policy = make_policy(fail_on_error=False, breaker=BreakerPolicy(after=3, give_up_after_s=0.1))
 
-    end = await Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75)).run(
-        replace(make_sums(), policy=policy)
-    )
+    stage = Stage(tmp_path, script=lambda phase, folders: PhaseEnd(exit_status=75), pace=QUICK)
+    end = await stage.run(replace(make_sums(), policy=policy))
 
     assert (end.status.status, end.exit_code) == ("error", ExitCode.RUN_FAILED)
     assert end.status.error is not None
@@ -301,11 +295,11 @@ async def test_an_outage_that_takes_too_long_fails_the_run(
 async def test_a_full_disk_pauses_dispatch_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labrunner.runner.sitting.gate.LOOK_AT_DISK_S", 0.01)
     looks = iter([0.5, 0.5, 0.5])
+    # Full disks are in tests/crash; here one gets room at the right moment.
     monkeypatch.setattr("labrunner.runner.sitting.gate.free_gb_at", lambda folder: lambda: next(looks, 100.0))
 
-    end = await Stage(tmp_path).run(
+    end = await Stage(tmp_path, pace=QUICK).run(
         replace(make_sums(), policy=make_policy(fail_on_error=False, min_free_disk_gb=1.0))
     )
 

@@ -4,10 +4,13 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.log import read_eval_log
+from labrunner.policy.pace import RunPace
+from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.solve.models.mock import trouble
-from tests.kit.solve.authoring import answering, make_task, run, samples
+from labrunner.solve.origin import PythonTasks
+from tests.kit.solve.authoring import answering, make_task, samples
 
 OUTAGE_S = 1.0
 SAMPLES = 200
@@ -34,23 +37,24 @@ class Provider:
         return text
 
 
-def test_an_outage_of_the_models_provider_costs_its_time_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.policy.breaker.FIRST_PROBE_S", 0.1)
-    monkeypatch.setattr("labrunner.policy.retry.FIRST_WAIT_S", 0.01)
-    provider = Provider(good_calls=60)
+async def test_an_outage_of_the_models_provider_costs_its_time_and_nothing_else(tmp_path: Path) -> None:
+    provider, tasks = Provider(good_calls=60), PythonTasks()
     task = make_task(samples(*(f"s{number}" for number in range(SAMPLES))))
-
-    log = run(
-        task,
-        tmp_path,
-        answering(provider.answer),
-        max_retries=0,
-        max_concurrency=8,
-        retry_on_error=1,
-        fail_on_error=0.05,
+    overrides = Overrides(max_retries=0, max_concurrency=8, retry_on_error=1, fail_on_error=0.05)
+    experiment = tasks.resolve(task, overrides, answering(provider.answer))
+    options = RunOptions(
+        runs_dir=tmp_path,
+        secrets={},
+        executor=tasks.executor,
+        reread=tasks.reread,
+        pace=RunPace(first_probe_s=0.1, first_wait_s=0.01),
     )
+
+    async def look_away(live: object) -> None:
+        del live
+
+    end = await run_experiment(experiment, options, look_away)
+    log = read_eval_log(end.paths.root)
 
     assert provider.refused >= 5 + 2  # enough to open the breaker, then probes
     assert log.status == "success", log.error

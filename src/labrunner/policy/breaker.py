@@ -9,14 +9,12 @@ No clock in here: times are arguments.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from labrunner.policy.backoff import wait_s
 from labrunner.policy.causes import CONSEQUENCES
+from labrunner.policy.pace import PACE, RunPace
 from labrunner.records.cause import Cause
-
-FIRST_PROBE_S: Final = 30.0
-LONGEST_PROBE_S: Final = 600.0
 
 T = TypeVar("T")
 
@@ -36,6 +34,7 @@ class Breaker(Generic[T]):
     """Watches the ends of attempts, whichever trials they belong to."""
 
     after: int
+    pace: RunPace = PACE
     _cause: Cause | None = None
     _held: list[T] = field(default_factory=list)
     _opened_at: float | None = None
@@ -102,7 +101,9 @@ class Breaker(Generic[T]):
         return Ruling(owe=[item])
 
     def _plan_probe(self, now: float) -> None:
-        self._probe_at = now + wait_s(self._failed_probes, first_s=FIRST_PROBE_S, longest_s=LONGEST_PROBE_S)
+        self._probe_at = now + wait_s(
+            self._failed_probes, first_s=self.pace.first_probe_s, longest_s=self.pace.longest_probe_s
+        )
 
     def _close(self) -> None:
         self._opened_at, self._is_probing, self._cause = None, False, None

@@ -6,12 +6,13 @@ another, are the answer of the whole. It is part of this program: no door is clo
 
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 import msgspec
 
@@ -33,6 +34,10 @@ class _Placed(msgspec.Struct):
 
 
 _placed: Final = msgspec.json.Decoder(_Placed)
+
+
+_Take: TypeAlias = "Callable[[Mapping[str, Source], Mapping[str, _SliceReader]], Sources]"
+"""Takes the next slice of a group of files."""
 
 
 @dataclass(slots=True)
@@ -86,7 +91,9 @@ class SlicedAnswer:
 
 
 @contextmanager
-def ask_in_slices(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[SlicedAnswer]:
+def ask_in_slices(
+    paths: RunPaths, sql: str, tables: Sequence[str], slots: int = SLOTS
+) -> Iterator[SlicedAnswer]:
     """Carry out a query of ours over these tables of a run, in the order of the schedule.
 
     Raises DamagedRun when rows can't be read: the query is ours, so it is they that are wrong.
@@ -94,14 +101,14 @@ def ask_in_slices(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[
     import duckdb
 
     try:
-        with _answer(paths, sql, tables) as answer:
+        with _answer(paths, sql, tables, slots) as answer:
             yield answer
     except (duckdb.DataError, duckdb.InvalidInputException, msgspec.DecodeError) as error:
         raise DamagedRun(f"reading rows of {paths.root.name}: {error}; try: lab verify") from error
 
 
 @contextmanager
-def _answer(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[SlicedAnswer]:
+def _answer(paths: RunPaths, sql: str, tables: Sequence[str], slots: int) -> Iterator[SlicedAnswer]:
     with tempfile.TemporaryDirectory(prefix="lab-query-") as name, ExitStack() as stack:
         folder = Path(name)
         for each in ("snapshot", "slice", "parts"):
@@ -112,11 +119,12 @@ def _answer(paths: RunPaths, sql: str, tables: Sequence[str]) -> Iterator[Sliced
         # Rows keep the order of their files when it is they that look for tasks and marks.
         connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         load_marks(connection, sources, None)
-        slices = _cut(sources, files, folder / "slice", stack)
+        take = partial(_take, folder=folder / "slice", slots=slots)
+        slices = _cut(sources, files, take, stack)
         yield SlicedAnswer(connection, sql, tables, slices, folder / "parts")
 
 
-def _cut(sources: Sources, names: Sequence[str], folder: Path, stack: ExitStack) -> Iterator[Sources]:
+def _cut(sources: Sources, names: Sequence[str], take: _Take, stack: ExitStack) -> Iterator[Sources]:
     """Files of so many slots each; at least one, so that every table is there."""
     groups = [
         {name: each for name in names for each in sources.files[name] if each.is_committed is is_committed}
@@ -129,12 +137,14 @@ def _cut(sources: Sources, names: Sequence[str], folder: Path, stack: ExitStack)
         }
         while group and (is_first or not readers["trials"].is_at_end):
             is_first = False
-            yield _take(group, readers, folder)
+            yield take(group, readers)
 
 
-def _take(group: Mapping[str, Source], readers: "Mapping[str, _SliceReader]", folder: Path) -> Sources:
+def _take(
+    group: Mapping[str, Source], readers: "Mapping[str, _SliceReader]", *, folder: Path, slots: int
+) -> Sources:
     taken = Sources()
-    last = readers["trials"].find_last(SLOTS)
+    last = readers["trials"].find_last(slots)
     for name, source in group.items():
         path = folder / f"{name}.jsonl"
         path.write_bytes(b"".join(readers[name].take(last)))

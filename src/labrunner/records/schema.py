@@ -63,7 +63,11 @@ _ALWAYS_WRITTEN: Final = MappingProxyType({"Evaluator": ("mode",)})
 
 def generate(name: str) -> JsonSchema:
     """Make the schema of a record from its type."""
-    record, extra = RECORDS[name], _ALSO_ALLOWED.get(name, {})
+    return describe_record(name, RECORDS[name], _ALSO_ALLOWED.get(name, {}))
+
+
+def describe_record(name: str, record: type[msgspec.Struct], extra: Mapping[str, Any]) -> JsonSchema:
+    """Make the schema of any type, with properties that readers find in addition."""
     (root, *others), defs = msgspec.json.schema_components([record, *extra.values()])
     top = defs.pop(root["$ref"].rpartition("/")[2])
     top["properties"] |= dict(zip(extra, others, strict=True))

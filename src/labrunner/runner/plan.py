@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
+from labrunner.policy.pace import PACE, RunPace
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.facts.earlier import EarlierAttempt
@@ -31,6 +32,7 @@ class Plan:
     """Where the run lies."""
     concurrency: int
     grace_s: float
+    pace: RunPace = PACE
     carry_over: CarryOver | None = None
     """Results of earlier runs that are taken over beside the trials that run."""
     drains_only: bool = False

@@ -17,9 +17,10 @@ from typing import Final
 
 from labrunner.errors import DamagedRun, InputError, InputErrors, OutOfFiles, SandboxFailed, StoreError
 from labrunner.executor.door import Executor
-from labrunner.executor.registry import LOCAL, FindsExecutor, make_named_executor
+from labrunner.executor.local import LocalExecutor
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.policy.pace import PACE, RunPace
 from labrunner.runner.concurrency import concurrency_of
 from labrunner.runner.leftovers.look import resume
 from labrunner.runner.newrun import Descent, create_new_run, make_record
@@ -55,6 +56,8 @@ class RunOptions:
     """Where values of declared secrets are looked up; only declared ones are used."""
     run_id: str | None = None
     grace_s: float = 30.0
+    pace: RunPace = PACE
+    """How long the run waits before it tries or looks again."""
     env_file: Path | None = None
     overrides: Mapping[str, object] = field(default_factory=dict)
     """What the command line changed about the experiment's file: kept, so that the file can be read again."""
@@ -63,10 +66,8 @@ class RunOptions:
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
-    executor: str = LOCAL
-    """Who carries attempts out, by name."""
-    executors: FindsExecutor = make_named_executor
-    """How whoever is called so is found."""
+    executor: Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor] = LocalExecutor
+    """Who carries attempts out."""
     reread: Reread = reread_file
     """How the experiment of a run that lies there is resolved anew."""
 
@@ -175,6 +176,7 @@ def make_plan(beginning: Beginning, paths: RunPaths, options: RunOptions) -> Pla
         paths=paths,
         concurrency=concurrency_of(experiment, len(finder.schedule)),
         grace_s=options.grace_s,
+        pace=options.pace,
         carry_over=CarryOver(reuse, finder, paths, record.run_id) if reuse else None,
         is_reused=reuse.is_reused if reuse else never,
         keep_sandbox=options.keep_sandbox,
@@ -205,7 +207,7 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
         host=platform.node(),
         secrets=options.secrets,
     )
-    return options.executors(options.executor, context, options.make)
+    return options.executor(context, options.make)
 
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:

@@ -121,15 +121,16 @@ class Ledger:
             must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
         )
 
-    def barrier_note(self) -> BarrierNote:
+    def barrier_note(self) -> bytes:
         """What a runner after us must know to grade what the agent left."""
-        return BarrierNote(
+        note = BarrierNote(
             agent=self.agent or PhaseFact(),
             setup=self.setup,
             phases_s=self.phases_s,
             usage=dict(self.run.agent.usage) if self.run.agent is not None else {},
             boot_id=boot_id(),
         )
+        return msgspec.json.encode(note)
 
     def complete(self, end: AttemptEnd, kept: Collected) -> Completion:
         """Make the attempt's completion."""

@@ -23,6 +23,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         seen.add(os.fstat(fd).st_ino)
         sync(fd)
 
+    # The kernel can not be asked what was synced.
     monkeypatch.setattr(os, "fsync", watch)
     return seen
 
@@ -66,6 +67,7 @@ def test_what_no_path_leads_to_is_synced_with_its_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole: list[Path] = []
+    # The kernel can not be asked what was synced.
     monkeypatch.setattr("labrunner.files.strangers.settling.sync_file_system", whole.append)
     settle([tmp_path])
     assert whole == []

@@ -55,6 +55,7 @@ def test_bodies_are_synced_before_the_row_that_names_them(
         synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
         real(fd)
 
+    # The kernel can not be asked what was synced.
     monkeypatch.setattr(os, "fdatasync", note)
     journal.write(make_row(), keep_bytes(b"x").rows)
     journal.close()

@@ -2,8 +2,7 @@
 
 import asyncio
 import hashlib
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from labrunner.executor.door import Discard, Executor
-from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion, Failed, FileRef, Graded
 from tests.kit.executor.crews import Crew, PhaseName, Sent
 from tests.kit.executor.driver import start_runner
 from tests.kit.sandbox.place import TREE, is_locked
+from tests.kit.syncing import listen
 from tests.kit.trial.attempting import HeardNotes
 
 STAYS = f"cat > tree.py <<'END'\n{TREE.read_text()}\nEND\npython3 tree.py stay"
@@ -86,24 +85,10 @@ async def test_an_attempt_ends_as_one_completion_that_is_its_own(crew: Crew) -> 
     assert done.end.verdict == "pass"
 
 
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """Paths that were synced. What the kernel did can't be asked, so the calls to it are listened to."""
-    found: set[str] = set()
-    for name in ("fsync", "fdatasync"):
-        really = getattr(os, name)
-
-        def note_and_sync(fd: int, really: object = really) -> None:
-            found.add(os.readlink(f"/proc/self/fd/{fd}"))
-            really(fd)  # type: ignore[operator] # os.fsync or os.fdatasync
-
-        monkeypatch.setattr(os, name, note_and_sync)
-    return found  # type: ignore[return-value] # pytest takes a plain return
-
-
 async def test_files_that_are_named_lie_in_the_attempts_folder_as_told_and_are_synced(
-    crew: Crew, synced: set[str]
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    synced = listen(monkeypatch)
     async with opened(crew) as executor:
         done = await carry_out(crew, executor)
     root = crew.folders.root.resolve()
@@ -148,9 +133,9 @@ class LookingNotes(HeardNotes):
     graded: Path = Path()
     too_early: list[str] = field(default_factory=list)
 
-    async def barrier_held(self, token: str, note: BarrierNote) -> None:
+    async def barrier_held(self, token: str, payload: bytes) -> None:
         await self._look("barrier")
-        await super().barrier_held(token, note)
+        await super().barrier_held(token, payload)
 
     async def grader_starting(self, token: str) -> None:
         await self._look("grader")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labrunner.experiment.resolved import Experiment
+from labrunner.policy.pace import PACE, RunPace
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
@@ -59,6 +60,7 @@ class Stage:
     run_id: str = "the-run"
     on_start: Callable[[Live], None] = field(default=lambda live: None)
     grace_s: float = 5.0
+    pace: RunPace = PACE
 
     async def run(self, experiment: Experiment) -> RunEnd:
         async def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
@@ -71,6 +73,7 @@ class Stage:
             secrets={},
             run_id=self.run_id,
             grace_s=self.grace_s,
+            pace=self.pace,
             make=lambda kind: FakeMaker(script=script),
         )
 

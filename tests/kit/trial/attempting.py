@@ -7,7 +7,6 @@ from typing import Any
 
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
-from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd, SandboxMaker, Survivor
@@ -39,11 +38,11 @@ def scores(text: str | bytes) -> Step:
 @dataclass
 class HeardNotes:
     heard: list[str] = field(default_factory=list)
-    barrier: BarrierNote | None = None
+    barrier: bytes = b""
 
-    async def barrier_held(self, token: str, note: BarrierNote) -> None:
+    async def barrier_held(self, token: str, payload: bytes) -> None:
         self.heard.append("barrier")
-        self.barrier = note
+        self.barrier = payload
 
     async def grader_starting(self, token: str) -> None:
         self.heard.append("grader")

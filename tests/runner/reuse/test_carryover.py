@@ -10,6 +10,7 @@ import pytest
 
 from labrunner.errors import StoreError
 from labrunner.runner.reuse.carryover import link_tree
+from tests.kit.syncing import listen
 
 
 @pytest.fixture
@@ -45,14 +46,7 @@ def tree(folder: Path) -> dict[str, bytes | str]:
 def test_files_are_linked_where_they_can_be(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: set[str] = set()
-    really_sync = os.fsync
-
-    def note_and_sync(fd: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
-        really_sync(fd)
-
-    monkeypatch.setattr(os, "fsync", note_and_sync)
+    synced = listen(monkeypatch)
     link_tree(source, tmp_path / "target")
     assert tree(tmp_path / "target") == tree(source)
     assert (tmp_path / "target/1/out/score.json").samefile(source / "1/out/score.json")
@@ -88,6 +82,7 @@ def test_a_disk_that_gives_out_is_told_with_the_place(
     def refuse(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    # A file system without links, whose disk is full.
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "pwrite", refuse)
     with pytest.raises(StoreError, match=r"taking over files into .*target: the disk is full"):

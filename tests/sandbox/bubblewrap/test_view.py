@@ -57,6 +57,7 @@ def test_a_user_that_no_file_knows_has_a_view_too(monkeypatch: pytest.MonkeyPatc
         raise KeyError(uid)
 
     monkeypatch.delenv("HOME", raising=False)
+    # A user whom the machine does not know: nobody can be made unknown.
     monkeypatch.setattr(pwd, "getpwuid", knows_nobody)
     assert view.is_shown("/usr/lib")
     assert not view.is_shown("/opt/python")

@@ -12,6 +12,7 @@ import pytest_asyncio
 from labrunner.experiment.resolved import WorkspaceFile
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Completion, Failed, Graded
+from labrunner.sandbox.docker.attempt.patience import ContainerPatience
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import PLACE
 from labrunner.sandbox.docker.maker import DockerMaker
@@ -107,10 +108,8 @@ async def test_an_agent_that_ends_by_a_signal_is_graded(trial: Trial) -> None:
     assert completion.agent.exit_status == 139
 
 
-async def test_an_agent_that_stops_its_watchdog_is_ended_from_outside(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.sandbox.docker.attempt.agent_side.GRACE_S", 1.0)
+async def test_an_agent_that_stops_its_watchdog_is_ended_from_outside(trial: Trial) -> None:
+    trial.maker = DockerMaker(patience=ContainerPatience(grace_s=1.0))
     trial.agent = shell("killall sleep; trap '' TERM; while :; do :; done")
     trial.agent_changes["timeout_s"] = 1
     completion = await trial.carry_out()
@@ -118,10 +117,8 @@ async def test_an_agent_that_stops_its_watchdog_is_ended_from_outside(
     assert (completion.end.verdict, completion.end.ended_by) == ("pass", "timeout")
 
 
-async def test_a_wrapper_that_can_not_write_its_notes_does_not_hang(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.sandbox.docker.attempt.agent_side.GRACE_S", 1.0)
+async def test_a_wrapper_that_can_not_write_its_notes_does_not_hang(trial: Trial) -> None:
+    trial.maker = DockerMaker(patience=ContainerPatience(grace_s=1.0))
     trial.agent = python("import resource\nresource.prlimit(1, resource.RLIMIT_FSIZE, (0, 0))")
     trial.agent_changes["timeout_s"] = 2
     completion = await trial.carry_out()

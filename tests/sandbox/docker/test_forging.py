@@ -8,6 +8,8 @@ import pytest
 from labrunner.experiment.resolved import Setup
 from labrunner.files.strangers.removal import remove_tree
 from labrunner.records.completion import Completion, Graded
+from labrunner.sandbox.docker.attempt.patience import ContainerPatience
+from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.docker.wrapper.testimony import has_agent_begun
 from tests.kit.docker.killwrapper import KILL_WRAPPER
 from tests.kit.docker.site import Site
@@ -80,10 +82,8 @@ async def test_a_full_disk_can_not_be_blamed_on_setup(trial: Trial) -> None:
     assert ended_by(await trial.carry_out()) == "disk"
 
 
-async def test_a_used_up_time_can_not_be_blamed_on_setup(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labrunner.sandbox.docker.attempt.agent_side.GRACE_S", 1.0)
+async def test_a_used_up_time_can_not_be_blamed_on_setup(trial: Trial) -> None:
+    trial.maker = DockerMaker(patience=ContainerPatience(grace_s=1.0))
     trial.agent = shell(f"{FORGE}; killall sleep; while :; do :; done")
     trial.agent_changes["timeout_s"] = 1
     assert ended_by(await trial.carry_out()) == "timeout"
@@ -143,6 +143,7 @@ async def test_paths_too_long_for_calls_are_no_matter_in_scratch(trial: Trial) -
 async def test_paths_too_long_for_an_engine_to_list_are_flagged_and_judged(
     trial: Trial, user: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What a plain user may not see, whoever runs the tests.
     monkeypatch.setattr("labrunner.sandbox.docker.watching.layer.Layer.can_be_read", False)
     trial.agent = python(TOO_LONG.replace("FOLDER", "/tmp"))
     trial.agent_changes["user"] = user
@@ -177,8 +178,9 @@ async def test_a_tree_deeper_than_calls_can_go_is_counted_to_its_end_and_ours_ag
 async def test_an_engine_is_asked_for_what_this_user_may_not_see(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What a plain user may not see, whoever runs the tests.
     monkeypatch.setattr("labrunner.sandbox.docker.attempt.stage.can_look_into", lambda _: False)
-    monkeypatch.setattr("labrunner.sandbox.docker.watching.layerwatch.PAUSE_S", 0.2)
+    trial.maker = DockerMaker(patience=ContainerPatience(layer_pause_s=0.2))
     trial.sandbox = {"disk_mb": 20}
     trial.agent = shell(f"{FILL}; sleep 100")
     assert ended_by(await trial.carry_out()) == "disk"
@@ -187,6 +189,7 @@ async def test_an_engine_is_asked_for_what_this_user_may_not_see(
 async def test_what_an_engine_counts_at_the_end_is_not_overlooked(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What a plain user may not see, whoever runs the tests.
     monkeypatch.setattr("labrunner.sandbox.docker.attempt.stage.can_look_into", lambda _: False)
     trial.sandbox = {"disk_mb": 20}
     trial.agent = shell(FILL)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from labrunner.files.uninterrupted import insist
-from labrunner.sandbox.docker.engine import client as engines
 from labrunner.sandbox.docker.engine.client import Engine
 
 
@@ -44,15 +43,13 @@ async def test_nobody_who_leaves_waits_for_work_that_is_in_vain() -> None:
 
 
 async def test_an_engine_that_is_only_slow_is_waited_for_and_one_that_is_gone_is_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(engines, "FAREWELL_S", 0.0)
     here, gone = Engine(), Engine(f"unix://{tmp_path}/nobody")
     try:
-        assert not await here.has_left(time.monotonic() - 1)
-        assert await gone.has_left(time.monotonic() - 1)
-        monkeypatch.setattr(engines, "LONGEST_FAREWELL_S", 0.5)
+        assert not await here.has_left(time.monotonic() - 1, farewell_s=0.0)
+        assert await gone.has_left(time.monotonic() - 1, farewell_s=0.0)
         here._answered_at -= 1
-        assert await here.has_left(time.monotonic() - 1)
+        assert await here.has_left(time.monotonic() - 1, farewell_s=0.0, longest_s=0.5)
     finally:
         await here.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.sandbox.docker.attempt.patience import ContainerPatience
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Demands, PhaseEnd
 from tests.kit.docker.site import GRADE, Site
@@ -243,6 +244,7 @@ async def test_no_signal_ends_the_wrapper_and_none_is_ignored_for_the_agent(
 async def test_the_engines_own_process_list_serves_where_the_hosts_can_not(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An engine on another machine: its processes are not in our /proc.
     monkeypatch.setattr(
         "labrunner.sandbox.docker.engine.hostview.list_processes", lambda container, first: None
     )
@@ -268,9 +270,10 @@ async def test_a_process_that_is_left_is_never_graded_with(
             None if found is None else (*found, Process(pid=1, parent=first, is_dead=False, command="evil"))
         )
 
+    # A process that no agent can leave: the view of the host is what is lied about.
     monkeypatch.setattr("labrunner.sandbox.docker.engine.hostview.list_processes", with_intruder)
-    monkeypatch.setattr("labrunner.sandbox.docker.attempt.agent_side.PROOF_S", 0.2)
-    async with site.maker.open(site.spec(demands=Demands(agent_user="app"))) as sandbox:
+    hasty = DockerMaker(site.maker.engine, patience=ContainerPatience(proof_s=0.2))
+    async with hasty.open(site.spec(demands=Demands(agent_user="app"))) as sandbox:
         run = await sandbox.run_agent(None, sh("exit 5", user="app"))
         (container,) = await site.maker.engine.list(f"labrunner.place={site.run.place}")
         state = await site.maker.engine.look(container.id)

@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.models.mailbox import Mailbox, call
 from labrunner.solve.running import lane as lane_module
-from labrunner.solve.running.lane import AbandonedLane, Lanes, LeftByItself
+from labrunner.solve.running.lane import AbandonedLane, LanePace, Lanes, LeftByItself
 from labrunner.solve.values.state import TaskState
 from tests.kit.solve.authoring import make_task, run, samples
+
+QUICK = LanePace(stuck_after_s=0.3, beat_s=0.05, give_up_s=0.5)
 
 
 class Watched(Lanes):
@@ -23,7 +26,7 @@ class Watched(Lanes):
         self.warned: list[str] = []
         self.told = asyncio.Event()
         self.loop = loop
-        super().__init__(Mailbox(loop), self.hear)
+        super().__init__(Mailbox(loop), self.hear, QUICK)
 
     def hear(self, text: str) -> None:
         self.warned.append(text)
@@ -31,10 +34,7 @@ class Watched(Lanes):
 
 
 @pytest.fixture
-async def lanes(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
-    monkeypatch.setattr(lane_module, "STUCK_AFTER_S", 0.3)
-    monkeypatch.setattr(lane_module, "BEAT_S", 0.05)
-    monkeypatch.setattr(lane_module, "GIVE_UP_S", 0.5)
+async def lanes() -> AsyncIterator[Watched]:
     made = Watched(asyncio.get_running_loop())
     yield made
     made.close()
@@ -252,10 +252,8 @@ async def test_many_letters_wake_a_loop_once() -> None:
 def test_a_blocking_solver_stalls_neither_other_time_limits_nor_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lane_module, "STUCK_AFTER_S", 0.3)
-    monkeypatch.setattr(lane_module, "BEAT_S", 0.05)
-    monkeypatch.setattr(lane_module, "LATE_AFTER_S", 0.3)
-    monkeypatch.setattr(lane_module, "GIVE_UP_S", 0.5)
+    # Nobody who calls eval() has a say in this, and at its own pace it takes many seconds.
+    monkeypatch.setattr(lane_module, "LANE_PACE", replace(QUICK, late_after_s=0.3))
     release = threading.Event()
 
     @solver

@@ -73,6 +73,7 @@ def test_the_owners_name_is_on_the_disk_before_it_does_anything(
         synced[os.readlink(f"/proc/self/fd/{fd}")] = os.pread(fd, 4096, 0)
         really_sync(fd)
 
+    # What was in the file at the moment of its sync; the kernel can not be asked.
     monkeypatch.setattr(os, "fsync", note_and_sync)
     with acquire(paths):
         assert synced[str(paths.lock)] == paths.lock.read_bytes()

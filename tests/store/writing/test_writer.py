@@ -156,7 +156,7 @@ async def test_rows_are_synced_before_the_line_and_the_line_before_anybody_is_to
                 seen.append((name, Path(os.readlink(f"/proc/self/fd/{fd}")).name))
             return result
 
-        monkeypatch.setattr(os, name, call)
+        monkeypatch.setattr(os, name, call)  # the order of calls is what the test is about
 
     async with open_writer(paths) as writer:
         spy("write")
@@ -186,7 +186,7 @@ async def test_after_a_failed_write_or_sync_nothing_more_is_written(
     async def own() -> None:
         async with open_writer(paths) as writer:
             assert await finish(writer, 0)
-            monkeypatch.setattr(os, name, fail)
+            monkeypatch.setattr(os, name, fail)  # a disk that fails at the wanted moment
             with pytest.raises(StoreError, match="the disk is full"):
                 await finish(writer, 1)
             calls.clear()
@@ -307,6 +307,7 @@ async def test_whoever_waits_for_a_writer_that_dies_is_told(
 
     async def wait_for_it() -> None:
         async with asyncio.timeout(20), open_writer(paths) as writer:
+            # A bug of ours in the thread: none is known that could be had otherwise.
             monkeypatch.setattr("labrunner.store.writing.thread.WriterThread._answer", die)
             with pytest.raises(StoreError, match="MemoryError"):
                 await finish(writer, 0)

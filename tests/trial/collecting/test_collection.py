@@ -6,6 +6,7 @@ import pytest
 from labrunner.files.strangers.masking import make_masker
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.collecting.collection import collect
+from tests.kit.syncing import listen
 
 
 @pytest.fixture
@@ -19,14 +20,7 @@ def folders(tmp_path: Path) -> AttemptFolders:
 def test_named_files_and_every_folder_on_the_way_to_them_are_synced(
     folders: AttemptFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: set[str] = set()
-    really_sync = os.fsync
-
-    def note_and_sync(fd: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
-        really_sync(fd)
-
-    monkeypatch.setattr(os, "fsync", note_and_sync)
+    synced = listen(monkeypatch)
     (folders.out / "benchmark_score.json").write_text("{}")
     (folders.logs / "agent.stdout").write_text("said")
     (folders.artifacts / "a" / "b").mkdir(parents=True)

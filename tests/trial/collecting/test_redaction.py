@@ -20,6 +20,7 @@ from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.trial.collecting.redaction import CHUNK, Redactor
 from tests.kit.builders import make_agent, make_experiment, make_policy, make_variant
+from tests.kit.syncing import listen
 from tests.kit.trial.attempting import Attempt, Step, scores
 
 SECRET = "sk-test/0123456789+ü"
@@ -105,14 +106,7 @@ async def test_a_database_stays_one(tmp_path: Path) -> None:
 async def test_whatever_else_was_handed_in_is_synced_and_digested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: set[str] = set()
-    really_sync = os.fsync
-
-    def note_and_sync(fd: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
-        really_sync(fd)
-
-    monkeypatch.setattr(os, "fsync", note_and_sync)
+    synced = listen(monkeypatch)
     run = begin(tmp_path, leave_everywhere)
     completion = await run.carry_out()
 

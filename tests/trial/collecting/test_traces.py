@@ -62,9 +62,7 @@ async def test_nobody_knows_what_an_agent_did_that_worked_elsewhere(tmp_path: Pa
     assert not await left_nothing(tmp_path, workdir="/testbed")
 
 
-def test_a_workspace_that_is_too_large_to_look_at_is_not_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workspace_that_is_too_large_to_look_at_is_not_judged(tmp_path: Path) -> None:
     folders = AttemptFolders(root=tmp_path)
     for folder in folders.all():
         folder.mkdir()
@@ -74,8 +72,7 @@ def test_a_workspace_that_is_too_large_to_look_at_is_not_judged(
     for path in (folders.workspace, *folders.workspace.iterdir()):
         os.utime(path, (1, 1))
     assert traces.is_untouched(folders)
-    monkeypatch.setattr(traces, "MOST_LOOKED_AT", 3)
-    assert not traces.is_untouched(folders)
+    assert not traces.is_untouched(folders, most=3)
 
 
 async def test_an_agent_that_says_error_is_heard(tmp_path: Path) -> None:

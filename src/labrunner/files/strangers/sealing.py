@@ -26,12 +26,12 @@ _CHUNK: Final = 1 << 20
 _KINDS: Final = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFBLK: "block", stat.S_IFCHR: "device"}
 
 
-def digest_tree(root: Path) -> str | None:
+def digest_tree(root: Path, most: int = MOST_ENTRIES) -> str | None:
     """Digest of what a folder holds, whatever that is; None where that is too much or can't be read."""
     try:
-        if count([root], MOST_ENTRIES)[0] > MOST_BYTES:
+        if count([root], most)[0] > MOST_BYTES:
             return None
-        return canonical.digest(["folder_v1", sorted(_entries(root))])
+        return canonical.digest(["folder_v1", sorted(_entries(root, most))])
     except (OSError, TooMany):
         return None
 
@@ -47,10 +47,10 @@ def settle_tree(root: Path) -> None:
         sync_file_system(root)
 
 
-def _entries(root: Path) -> list[tuple[str, str, str]]:
+def _entries(root: Path, most: int) -> list[tuple[str, str, str]]:
     entries: list[tuple[str, str, str]] = []
     size, is_hollow = 0, True
-    for found in walk(root, MOST_ENTRIES):
+    for found in walk(root, most):
         is_hollow = False
         if stat.S_ISDIR(found.mode):
             if found.depth > DEEPEST:

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from labrunner.experiment.options.table import find_option
 from labrunner.policy import budget
@@ -13,8 +12,6 @@ from labrunner.policy.budget import Spending
 from labrunner.records.run import RunError
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.queue import EndedAttempt
-
-LOOK_AT_DISK_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +30,14 @@ class DispatchGate:
         """Take what is to be carried out, and what was spent before."""
         policy = plan.experiment.policy
         self._give_up_after_s = policy.breaker.give_up_after_s
-        self.breaker: Breaker[EndedAttempt] = Breaker(after=policy.breaker.after)
+        self.breaker: Breaker[EndedAttempt] = Breaker(after=policy.breaker.after, pace=plan.pace)
         self.spending = spending
         self.has_budget = bool(budget.limits_of(policy.budget))
         """Whether there is a limit to what may be used."""
         self._budget = policy.budget
         self._free_gb = free_gb_at(plan.paths.root)
         self._min_free_gb = policy.min_free_disk_gb
+        self._look_every_s = plan.pace.look_at_disk_s
         self._looked_at = float("-inf")
         self._is_low = False
         self._seen_gb = 0.0
@@ -50,14 +48,14 @@ class DispatchGate:
             return Pause(until=None, why="the budget is used up, trials in flight come to their end")
         if self.breaker.is_open:
             return self._wait_for_probe(now)
-        if self._min_free_gb > 0 and now - self._looked_at >= LOOK_AT_DISK_S:
+        if self._min_free_gb > 0 and now - self._looked_at >= self._look_every_s:
             self._looked_at = now
             self._seen_gb = self._free_gb()
             self._is_low = self._seen_gb < self._min_free_gb
         if not self._is_low:
             return None
         why = f"{self._seen_gb:.1f} GB free, waiting for {self._min_free_gb:g} (min_free_disk_gb)"
-        return Pause(until=self._looked_at + LOOK_AT_DISK_S, why=why)
+        return Pause(until=self._looked_at + self._look_every_s, why=why)
 
     @property
     def is_used_up(self) -> bool:

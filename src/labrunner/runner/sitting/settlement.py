@@ -88,4 +88,5 @@ class Settlement:
             attempt=len(ended.attempts),
             retry_on_error=self.plan.experiment.policy.retry_on_error,
             jitter=random.random(),
+            pace=self.plan.pace,
         )

@@ -22,6 +22,7 @@ from labrunner.sandbox.docker.attempt.calls import DockerCalls
 from labrunner.sandbox.docker.attempt.container import Container
 from labrunner.sandbox.docker.attempt.disposal import Removals
 from labrunner.sandbox.docker.attempt.grader_side import GraderSide
+from labrunner.sandbox.docker.attempt.patience import PATIENCE, ContainerPatience
 from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
 from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.attempt.survivors import Left, find_left, judge, list_own
@@ -83,6 +84,7 @@ class DockerMaker:
         expiry_s: int = EXPIRY_S,
         spread_s: int = EXPIRY_SPREAD_S,
         trusts_proofs: bool = True,
+        patience: ContainerPatience = PATIENCE,
     ) -> None:
         """Connect to nothing yet. Preflight may trust what it has proven before, or try everything anew."""
         self.engine = engine or Engine()
@@ -94,6 +96,7 @@ class DockerMaker:
         self._expiry_s = expiry_s
         self._spread_s = spread_s
         self._trusts_proofs = trusts_proofs
+        self._patience = patience
         self._facts: EngineFacts | None = None
         self._engine_checks: tuple[Check, ...] | None = None
 
@@ -297,6 +300,7 @@ class DockerMaker:
             image=image,
             make=make,
             expiry_s=expiry_s,
+            patience=self._patience,
             is_networked=networked,
             disks=(Path(facts.root_dir),) if facts.root_dir else (),
         )

@@ -39,10 +39,10 @@ MOST_ENTRIES = 10_000
 CAN_PEEK = hasattr(os, "waitid")
 
 
-def count_disk(folders: list[str]) -> tuple[int, int] | None:
+def count_disk(folders: list[str], most: int = MOST_ENTRIES) -> tuple[int, int] | None:
     """What these folders hold now, bytes and files; None when there is too much to look at."""
     try:
-        return count(folders, MOST_ENTRIES)
+        return count(folders, most)
     except TooMany:
         return None
 

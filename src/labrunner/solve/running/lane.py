@@ -14,21 +14,31 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from labrunner.errors import AttemptFailed
-from labrunner.files.uninterrupted import wait_out
 from labrunner.records.cause import Cause
 from labrunner.solve.models.mailbox import Mailbox, recall, send
 
 T = TypeVar("T")
-STUCK_AFTER_S: Final = 2.0
-BEAT_S: Final = 0.5
-LATE_AFTER_S: Final = 1.0
-"""A lane that has not answered for so long lets nobody else work."""
-GIVE_UP_S: Final = 5.0
-"""How long work may take to end once it is cancelled."""
 _log: Final = logging.getLogger("labrunner")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePace:
+    """How long lanes are waited for, in seconds."""
+
+    beat_s: float = 0.5
+    """Between two questions whether a lane still answers."""
+    stuck_after_s: float = 2.0
+    late_after_s: float = 1.0
+    """A lane that has not answered for so long lets nobody else work."""
+    give_up_s: float = 5.0
+    """How long work may take to end once it is cancelled."""
+
+
+LANE_PACE: Final = LanePace()
 
 
 class AbandonedLane(Exception):
@@ -56,11 +66,12 @@ class LeftByItself(Exception):
 class Lane:
     """One loop in one thread."""
 
-    def __init__(self, number: int, home: Mailbox) -> None:
+    def __init__(self, number: int, home: Mailbox, pace: LanePace) -> None:
         """Start the thread; `home` is where ends are told."""
         self.loop = asyncio.new_event_loop()
         self._mail = Mailbox(self.loop)
         self._home = home
+        self._pace = pace
         self.working: set[str] = set()
         self.answered_at = time.monotonic()
         self.is_told = False
@@ -76,7 +87,7 @@ class Lane:
     @property
     def is_stuck(self) -> bool:
         """Whether something keeps it."""
-        return self.silent_s > STUCK_AFTER_S
+        return self.silent_s > self._pace.stuck_after_s
 
     async def run(
         self, name: str, make: Callable[[], Coroutine[Any, Any, T]], on_kept: Callable[[str], None]
@@ -93,10 +104,11 @@ class Lane:
         except asyncio.CancelledError:
             if errand.cancelled():
                 raise LeftByItself("the task's code cancelled itself") from None
-            if self.silent_s > LATE_AFTER_S and (keeper := self._keeper()) in self.working - {name}:
+            is_late = self.silent_s > self._pace.late_after_s
+            if is_late and (keeper := self._keeper()) in self.working - {name}:
                 on_kept(keeper)
             recall(self._mail, errand)
-            await _wait_for_end(errand)
+            await _wait_for_end(errand, self._pace.give_up_s)
             raise
         finally:
             self.working.discard(name)
@@ -124,7 +136,7 @@ class Lane:
         """Let the thread end, when it can."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         if not self.is_stuck:
-            self._thread.join(timeout=GIVE_UP_S)
+            self._thread.join(timeout=self._pace.give_up_s)
 
     async def _end_all(self) -> None:
         """End what was abandoned and can be ended by now: nobody hears of it any more."""
@@ -133,7 +145,7 @@ class Lane:
             if not task.cancelling():  # a second time would cut its clean-up short
                 task.cancel()
         if left:
-            await asyncio.wait(left, timeout=GIVE_UP_S)
+            await asyncio.wait(left, timeout=self._pace.give_up_s)
 
     def _answer(self) -> None:
         self.answered_at = time.monotonic()
@@ -152,9 +164,12 @@ class Lane:
 class Lanes:
     """The lanes of one run, and the watchdog over them."""
 
-    def __init__(self, home: Mailbox, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, home: Mailbox, warn: Callable[[str], None] | None = None, pace: LanePace | None = None
+    ) -> None:
         """Start nothing yet; `home` is the mailbox of the loop that work comes from."""
         self._home = home
+        self._pace = pace or LANE_PACE
         self._lanes: list[Lane] = []
         self._warn = warn or _log.warning
         self._is_over = threading.Event()
@@ -183,11 +198,11 @@ class Lanes:
         for lane in self._lanes:
             if not lane.is_stuck:
                 return lane
-        self._lanes.append(Lane(len(self._lanes) + 1, self._home))
+        self._lanes.append(Lane(len(self._lanes) + 1, self._home, self._pace))
         return self._lanes[-1]
 
     def _watch(self) -> None:
-        while not self._is_over.wait(BEAT_S):
+        while not self._is_over.wait(self._pace.beat_s):
             for lane in list(self._lanes):
                 self._look(lane)
 
@@ -213,12 +228,18 @@ async def _contained(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise LeftByItself(f"the task's code raised {type(error).__name__}") from error
 
 
-async def _wait_for_end(done: asyncio.Future[Any]) -> None:
+async def _wait_for_end(done: asyncio.Future[Any], give_up_s: float) -> None:
     """Wait until cancelled work has ended, whatever it ends with; being cancelled again changes nothing."""
-    await wait_out(done, until=time.monotonic() + GIVE_UP_S)
-    if not done.done():
-        # Whoever abandons it must not hear of its end any more.
-        done.cancel()
-        raise AbandonedLane(f"work that was cancelled did not end in {GIVE_UP_S:.0f} s")
+    deadline = time.monotonic() + give_up_s
+    while not done.done():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            # Whoever abandons it must not hear of its end any more.
+            done.cancel()
+            raise AbandonedLane(f"work that was cancelled did not end in {give_up_s:.0f} s")
+        try:
+            await asyncio.wait([done], timeout=left)
+        except asyncio.CancelledError:
+            continue
     if not done.cancelled():
         done.exception()

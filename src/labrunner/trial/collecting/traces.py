@@ -16,14 +16,14 @@ from labrunner.sandbox.door import AttemptFolders
 MOST_LOOKED_AT: Final = 20_000
 
 
-def is_untouched(folders: AttemptFolders) -> bool:
+def is_untouched(folders: AttemptFolders, most: int = MOST_LOOKED_AT) -> bool:
     """Whether the workspace is as it was laid out, and nothing lies in `out/` and `state/`."""
     try:
         if list_names(folders.out) or list_names(folders.state):
             return False
         began = (folders.inputs / "policy.json").lstat().st_mtime_ns
         for number, changed in enumerate(_times_of_change(folders.workspace), start=1):
-            if changed > began or number > MOST_LOOKED_AT:
+            if changed > began or number > most:
                 return False
     except OSError:  # whatever can't be looked at was made by somebody
         return False

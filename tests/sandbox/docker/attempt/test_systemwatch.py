@@ -12,7 +12,7 @@ import pytest
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Setup
 from labrunner.records.completion import Graded
-from labrunner.sandbox.docker.watching.contents import differing, take_prints
+from labrunner.sandbox.docker.engine.contents import differing, take_prints
 from tests.kit.docker.testimages import TOOLS_IN_A_VOLUME, Images
 from tests.kit.docker.trials import PASS, Trial, shell
 
@@ -29,6 +29,7 @@ HIDE = (
 def trial(request: pytest.FixtureRequest, tmp_path: Path, ash: str, monkeypatch: pytest.MonkeyPatch) -> Trial:
     """A trial of somebody who can look into layers, and of somebody who can't."""
     if request.param == "plain":
+        # What a plain user may not see, whoever runs the tests; plain users run them in make torture.
         monkeypatch.setattr("labrunner.sandbox.docker.attempt.systemwatch.can_look_into", lambda _: False)
         monkeypatch.setattr("labrunner.sandbox.docker.attempt.stage.can_look_into", lambda _: False)
         monkeypatch.setattr("labrunner.sandbox.docker.watching.layer.Layer.can_be_read", False)

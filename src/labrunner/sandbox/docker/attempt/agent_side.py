@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.errors import SandboxFailed, SetupFailed
-from labrunner.sandbox.docker.attempt.stage import GRACE_S, OUTSIDE, Overrun, Stage
+from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.watching.residue import intruders
@@ -16,8 +16,6 @@ from labrunner.sandbox.docker.wrapper.testimony import check_note, doubt
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.processes.room import DISK_FULL, look_at
 
-PROOF_S: Final = 5.0
-"""How long killed processes may take to be gone."""
 PROOF_PAUSE_S: Final = 0.02
 LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
 OOM_STATUS: Final = 137
@@ -76,16 +74,18 @@ class AgentSide:
         What setup has left of its time is not the agent's.
         """
         found: Note | ContainerState | Overrun | None = None
+        patience = self.stage.patience
         if setup is not None:
-            limit_s = setup.timeout_s + GRACE_S
+            limit_s = setup.timeout_s + patience.grace_s
             found = await self.stage.within(limit_s, "setup", self._until_begun(setup, agent))
         if found is None or (isinstance(found, Overrun) and await self._has_begun()):
-            found = await self.stage.within(agent.timeout_s + GRACE_S, "agent", self._until_end())
+            limit_s = agent.timeout_s + patience.grace_s
+            found = await self.stage.within(limit_s, "agent", self._until_end())
         if isinstance(found, Overrun):
             await self.stage.end()
             return self._ended_in(await self._note(), found.end(), setup)
         if isinstance(found, Note) and found.phase == "failed":
-            found = await self.stage.end(patience_s=PROOF_S)  # whoever said so, its end tells more
+            found = await self.stage.end(patience_s=patience.proof_s)  # whoever said so, its end tells more
         if isinstance(found, ContainerState):
             self.stage.is_alive, self.stage.end_state = False, found
             note = self.stage.container.note()
@@ -177,7 +177,7 @@ class AgentSide:
         stage = self.stage
         state, processes = stage.end_state or await stage.container.look(), 0
         if state.is_alive and stage.container.note().number("littered"):
-            state = await stage.end(patience_s=PROOF_S)
+            state = await stage.end(patience_s=self.stage.patience.proof_s)
         if state.is_alive and (found := await self._wait_for_silence(state)) is None:
             state = await stage.end()
         elif state.is_alive and found is not None:
@@ -188,7 +188,7 @@ class AgentSide:
 
     async def _wait_for_silence(self, state: ContainerState) -> int | None:
         """Wait until only the wrapper and its timer are left; how many processes that are, None if more."""
-        stage, deadline = self.stage, time.monotonic() + PROOF_S
+        stage, deadline = self.stage, time.monotonic() + self.stage.patience.proof_s
         while True:
             processes = await stage.engine.processes(stage.container.id, state.pid)
             if not intruders(processes, state.pid, stage.expiry_s):

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, replace
 
 from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
-from labrunner.files.durable import put_whole
-from labrunner.sandbox.docker.attempt.stage import GRACE_S, NO_COMMAND, OUTSIDE, Overrun, Stage
+from labrunner.sandbox.docker.attempt.stage import NO_COMMAND, OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.replies import ContainerState
+from labrunner.sandbox.docker.watching.sightings import write_whole
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
 from labrunner.sandbox.door import Phase, PhaseEnd
@@ -55,7 +55,7 @@ class GraderSide:
         start, bell = self.stage.prepare(grader), secrets.token_hex(16)
         command = script.command_text(self.stage.basics, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
-        await asyncio.to_thread(put_whole, folder / script.COMMAND_FILE, command.encode(), is_synced=False)
+        await asyncio.to_thread(write_whole, folder, script.COMMAND_FILE, command.encode())
         self.stage.is_handed_back = False
         dead = await self._ring(script.ring_text(self.stage.basics, bell, start))
         return dead or await self._await(grader)
@@ -93,7 +93,7 @@ class GraderSide:
         """Wait for the grader's answer; a state when its container died instead."""
         stage = self.stage
         answer = stage.container.until(self._has_answered)
-        found = await stage.within(grader.timeout_s + GRACE_S, "grader", answer)
+        found = await stage.within(grader.timeout_s + stage.patience.grace_s, "grader", answer)
         if isinstance(found, Overrun):
             told = SandboxFailed("no_answer", "nothing came of the grader's start")
             failure = told if self._has_begun() else await self._blame(told)

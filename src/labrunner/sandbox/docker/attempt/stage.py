@@ -20,6 +20,7 @@ from labrunner.files.strangers.settling import settle
 from labrunner.files.strangers.usage import count
 from labrunner.files.uninterrupted import insist
 from labrunner.sandbox.docker.attempt.container import Container
+from labrunner.sandbox.docker.attempt.patience import PATIENCE, ContainerPatience
 from labrunner.sandbox.docker.attempt.reclaiming import find_foreign, reclaim, reopen, take
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused, StreamsEnded
@@ -37,8 +38,6 @@ from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.processes.disk import DiskGuard
 from labrunner.sandbox.processes.enforcement import Share
 
-GRACE_S: Final = 5.0
-"""The watchdog inside has this much longer than its limit before we act from outside."""
 NO_COMMAND: Final = frozenset({126, 127})
 """How engines and shells say that a command could not be executed."""
 OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
@@ -73,6 +72,7 @@ class Stage:
     expiry_s: int
     is_networked: bool
     """The container can be on a network at all."""
+    patience: ContainerPatience = PATIENCE
     is_begun: bool = False
     """Its plan was sent."""
     is_alive: bool = False
@@ -272,6 +272,7 @@ class Stage:
             guard.share.bytes,
             guard.tell_over,
             beyond_first=guard.beyond_first_walk,
+            pause_s=self.patience.layer_pause_s,
         )
 
     async def is_over_disk(self) -> bool:

@@ -4,25 +4,29 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine.client import Engine
 
-PAUSE_S: Final = 2.0
-
 
 async def watch_layer(
-    engine: Engine, container: str, limit: int, on_over: Callable[[], None], *, beyond_first: bool
+    engine: Engine,
+    container: str,
+    limit: int,
+    on_over: Callable[[], None],
+    *,
+    beyond_first: bool,
+    pause_s: float,
 ) -> None:
     """Call `on_over` once the container's layer holds too much. An engine that is away is asked again.
 
-    With `beyond_first` the limit is for what comes on top of the first answer. Asking takes at most a tenth
+    With `beyond_first` the limit is for what comes on top of the first answer. It is asked every `pause_s`
+    at most, and asking takes at most a tenth
     of the time, however much there is to count.
     """
-    pause_s = PAUSE_S
+    wait_s = pause_s
     while True:
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(wait_s)
         asked_at = time.monotonic()
         with suppress(SandboxFailed):
             size = await engine.layer_size(container)
@@ -31,4 +35,4 @@ async def watch_layer(
             if size > limit:
                 on_over()
                 return
-        pause_s = max(PAUSE_S, 10 * (time.monotonic() - asked_at))
+        wait_s = max(pause_s, 10 * (time.monotonic() - asked_at))
