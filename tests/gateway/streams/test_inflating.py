@@ -10,7 +10,12 @@ TEXT = b"data: hello\n\n" * 50
 
 @pytest.mark.parametrize(
     ("encoding", "body"),
-    [("gzip", gzip.compress(TEXT)), ("Deflate", zlib.compress(TEXT)), ("", TEXT), ("identity", TEXT)],
+    [
+        ("gzip", gzip.compress(TEXT, mtime=0)),
+        ("Deflate", zlib.compress(TEXT)),
+        ("", TEXT),
+        ("identity", TEXT),
+    ],
 )
 def test_a_body_in_single_bytes_is_read(encoding: str, body: bytes) -> None:
     inflater = Inflater(encoding)
@@ -28,7 +33,7 @@ def test_a_bomb_is_refused_before_it_is_inflated() -> None:
     [
         ("br", TEXT, "'br' can't be read here"),
         ("gzip", TEXT, "not compressed as its header says"),
-        ("gzip", gzip.compress(TEXT)[:-9], "ends too early"),
+        ("gzip", gzip.compress(TEXT, mtime=0)[:-9], "ends too early"),
     ],
 )
 def test_what_can_not_be_read_is_told_with_its_reason(encoding: str, body: bytes, why: str) -> None:
