@@ -1,0 +1,137 @@
+"""What is known of one call while it goes on, and the row that is made of it.
+
+Rule: the reservation is settled and the row is written exactly once, however the call ends.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from labrunner.gateway.dialects.hearing import Hearing
+from labrunner.gateway.dialects.speech import Ask, Heard, Tokens
+from labrunner.gateway.metering.pricelist import Cost
+from labrunner.gateway.metering.purse import Hold, Taking
+from labrunner.gateway.metering.weighing import Weighed, weigh
+from labrunner.gateway.recording.bodies import Kept, keep_bytes, keep_request
+from labrunner.gateway.serving.caller import Caller, ProviderEntry
+from labrunner.gateway.serving.providerlink import Sending
+from labrunner.records.encoding.canonical import stamp
+from labrunner.records.encoding.ids import make_token
+from labrunner.records.facts.model_call import (
+    CallEnd,
+    CallError,
+    CallRow,
+    CallTokens,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """One call, from its arrival to its row."""
+
+    caller: Caller
+    entry: ProviderEntry
+    ordinal: int
+    started: datetime
+    ask: Ask | None = None
+    hold: Hold | None = None
+    most: Tokens = field(default_factory=Tokens)
+    sending: Sending = field(default_factory=Sending)
+    status: int | None = None
+    """What the provider answered."""
+    refused_with: int | None = None
+    """What the client got where the provider's answer, if any, was not passed on."""
+    hearing: Hearing | None = None
+    first_byte: datetime | None = None
+    end: CallEnd = "client_gone"
+    """How it ends if nothing else is noted."""
+    error: CallError | None = None
+    is_closed: bool = False
+
+    @property
+    def heard(self) -> Heard | None:
+        """What the answer said so far."""
+        return None if self.hearing is None or self.status is None else self.hearing.tell(self.status)
+
+    async def close(self) -> None:
+        """Settle what was held and write the row; durable when this returns. Raises StoreError."""
+        self.is_closed = True
+        ended, heard = datetime.now(UTC), self.heard
+        weighed, cost = self._weigh(heard)
+        try:
+            row, kept = self._make_row(heard, weighed, cost, ended)
+            rows = [each for body in kept for each in body.rows]
+            await asyncio.to_thread(self.caller.journal.write, row, rows)
+        finally:
+            if self.hold is not None:
+                self.hold.settle(_make_taking(self.hold, weighed, cost))
+
+    def _weigh(self, heard: Heard | None) -> tuple[Weighed | None, Cost | None]:
+        if self.ask is None or not self.sending.is_in_flight:
+            return None, None
+        weighed = weigh(self.ask, self.most, self.status, heard)
+        if weighed is None:
+            return None, None
+        tier = (heard.tier if heard else None) or self.ask.tier
+        names = [name for name in (self.ask.model, heard.model if heard else None) if name]
+        costs = (self.entry.prices.price(name, weighed.tokens, self.started, tier=tier) for name in names)
+        return weighed, next((cost for cost in costs if cost is not None), None)
+
+    def _make_row(
+        self, heard: Heard | None, weighed: Weighed | None, cost: Cost | None, ended: datetime
+    ) -> tuple[CallRow, list[Kept]]:
+        ask, hearing = self.ask, self.hearing
+        request = keep_request(ask.body) if ask is not None and ask.body else None
+        answer = keep_bytes(hearing.content) if hearing is not None and hearing.content else None
+        row = CallRow(
+            schema_version="model_call_v1",
+            call_id=make_token(),
+            ids=self.caller.ids,
+            attempt=self.caller.attempt,
+            ordinal=self.ordinal,
+            provider=self.entry.name,
+            protocol=ask.protocol if ask else self.entry.dialect,
+            purpose=ask.purpose if ask else "unknown",
+            model=ask.model if ask else None,
+            answered_by=heard.model if heard else None,
+            streaming=ask is not None and ask.is_streaming,
+            started_at=stamp(self.started),
+            first_byte_at=stamp(self.first_byte) if self.first_byte else None,
+            ended_at=stamp(ended),
+            end=self.end,
+            status=self.status if self.refused_with is None else self.refused_with,
+            stop_reason=heard.stop_reason if heard else None,
+            tokens=_write_tokens(weighed) if weighed else None,
+            cost_usd=float(cost.usd) if cost else None,
+            price_source=cost.source if cost else None,
+            priced_on=cost.priced_on if cost else None,
+            request=request.digest if request else None,
+            answer=answer.digest if answer else None,
+            taken_out=ask.taken_out if ask else (),
+            tries=tuple(self.sending.tries),
+            error=self.error,
+            trouble=hearing.trouble if hearing else None,
+        )
+        return row, [body for body in (request, answer) if body is not None]
+
+
+def _write_tokens(weighed: Weighed) -> CallTokens:
+    tokens = weighed.tokens
+    return CallTokens(
+        input=tokens.input,
+        output=tokens.output,
+        cache_read=tokens.cache_read,
+        cache_write=tokens.cache_write,
+        cache_write_1h=tokens.cache_write_1h,
+        reasoning=tokens.reasoning,
+        basis=weighed.basis,
+    )
+
+
+def _make_taking(hold: Hold, weighed: Weighed | None, cost: Cost | None) -> Taking:
+    """What is paid: a call that was priced when it was let through stays priced, whatever name answers."""
+    if weighed is None:
+        return Taking(cost_usd=Decimal(), requests=hold.taking.requests)
+    usd = hold.taking.cost_usd if cost is None else cost.usd
+    return Taking(cost_usd=usd, tokens=weighed.tokens.total, requests=hold.taking.requests)
