@@ -20,6 +20,7 @@ NAMES: Final = (
     "listing",
     "analysis",
     "python",
+    "shortcuts",
 )
 
 

@@ -62,7 +62,7 @@ def load_experiment(folder: Path, trials: int) -> Experiment:
 
 async def sit_at(experiment: Experiment, folder: Path, executor: Executor, watch: Watch) -> RunEnd:
     """Begin a run in `folder`, or go on with it, on this executor."""
-    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executor=lambda *_: executor)
+    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executors=lambda *_: executor)
     paths = RunPaths(options.runs_dir / "bench")
     beginning = Beginning(experiment=experiment, paths=paths if paths.root.exists() else None)
     return await launch(beginning, options, watch)

@@ -48,7 +48,7 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
     known = PythonTasks()
     overrides = Overrides(max_concurrency=sizes["concurrency"], max_connections=sizes["concurrency"])
     experiment = known.resolve(make_task(sizes["trials"]), overrides)
-    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executor=known.executor)
+    options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench", executors=known.executor)
     record = make_record(experiment, run_id="bench")
     paths = create_new_run(options.runs_dir, experiment, record, Descent())
 

@@ -73,6 +73,7 @@ CATALOGUE: Final = (
         long=list(product((10, 30, 100), (5,), (2, 3, 5), ("mild", "u-shaped"), (0.1, 0.3, 0.5, 0.8, 0.95))),
         long_runs=1_000,
         bounds={"any": (0.93, 1.0), "all": (0.93, 1.0)},
+        apart={10: {"any": (0.90, 1.0)}},
         options={},
     ),
     Study(

@@ -19,6 +19,7 @@ from labrunner.sandbox.door import (
     Survivor,
 )
 from labrunner.sandbox.kind import SandboxKind
+from labrunner.sandbox.sweeper import Orphans, Strays, Sweeper
 
 __all__ = [
     "AgentRun",
@@ -29,6 +30,7 @@ __all__ = [
     "GuestPaths",
     "Imported",
     "InputError",
+    "Orphans",
     "Phase",
     "PhaseEnd",
     "Row",
@@ -39,5 +41,7 @@ __all__ = [
     "SandboxMaker",
     "SandboxSpec",
     "SourceRequest",
+    "Strays",
     "Survivor",
+    "Sweeper",
 ]

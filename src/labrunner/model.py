@@ -1,8 +1,7 @@
 """Models for Python tasks: messages, settings, and asking them."""
 
-from labrunner.solve.models.asking import Model, get_model
+from labrunner.solve.models.asking import Model, get_model, mock_model
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
-from labrunner.solve.models.mock import mock_model
 from labrunner.solve.values.config import GenerateConfig
 from labrunner.solve.values.messages import (
     ChatMessage,

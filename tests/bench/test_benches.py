@@ -24,6 +24,7 @@ TINY = {
     "retry": {"trials": 20},
     "listing": {"runs": 3, "trials": 20},
     "analysis": {"trials": 20},
+    "shortcuts": {"calls": 1, "trials": 20, "dispatches": 20},
 }
 
 

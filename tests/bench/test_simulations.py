@@ -4,6 +4,11 @@ import pytest
 
 from bench.simulation.__main__ import main, simulate
 from bench.simulation.catalogue import CATALOGUE, Study, find
+from bench.simulation.tables import BEGIN, END, PAGE, render
+
+NOTHING = dict.fromkeys(
+    ("coverage", "any", "all", "shown", "here", "t", "lost", "promised", "rate", "odds", "told"), 0.0
+)
 
 
 @pytest.mark.parametrize("study", CATALOGUE, ids=lambda study: study.name)
@@ -33,3 +38,11 @@ def test_the_same_setting_draws_the_same_runs() -> None:
 def test_a_study_can_be_asked_for_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["power"]) == 0
     assert "3 settings, 0 bounds broken" in capsys.readouterr().out
+
+
+def test_the_page_shows_the_tables_of_the_long_form() -> None:
+    shown = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    nothing = [(study.name, setting, NOTHING) for study in CATALOGUE for setting in study.long]
+    for line in render(nothing).splitlines():
+        what = line.partition(" | ")[0] if line.startswith("|") else line
+        assert what in shown, what

@@ -10,7 +10,7 @@ PROGRAM = """
 import sys
 from labrunner.cli.main import run
 code = run(sys.argv[1:])
-heavy = {"numpy", "scipy", "duckdb", "aiodocker", "tarfile", "labrunner.cli.carrying.retry"}
+heavy = {"numpy", "scipy", "duckdb", "aiohttp", "tarfile", "labrunner.cli.carrying.retry"}
 light = {"pydantic", "rich", "typer", "yaml", "jsonschema_rs", "asyncio"}
 print("loaded:", *sorted((heavy | light) & sys.modules.keys()), file=sys.stderr)
 sys.exit(code)

@@ -84,3 +84,16 @@ def test_doctor_lists_it_with_an_experiment_too(tmp_path: Path) -> None:
     env = write_extras(tmp_path / "site")
     known = lab("doctor", "--json", cwd=folder, env=env).json()["known"]
     assert {"loud", "process"} <= {each["name"] for each in known}
+
+
+def test_what_a_foreign_kind_left_is_cleaned_away(tmp_path: Path) -> None:
+    (left := tmp_path / "left").mkdir()
+    (left / "box").write_text("")
+    env = write_extras(tmp_path / "site") | {
+        "LOUD_LEFT": str(left),
+        "DOCKER_HOST": f"unix://{tmp_path}/no-engine",
+    }
+    (found,) = lab("clean", "--list", "--json", cwd=tmp_path, env=env).json()
+    assert (found["whose"], found["containers"]) == ("nobody", [str(left / "box")])
+    assert lab("clean", "--yes", cwd=tmp_path, env=env).code == 0
+    assert list(left.iterdir()) == []

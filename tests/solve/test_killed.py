@@ -98,7 +98,7 @@ async def test_going_on_runs_only_what_was_not_finished_and_keeps_the_transcript
     before = read_transcripts(paths.buffer)
     assert len(before) == IN_FLIGHT
     options = RunOptions(
-        runs_dir=crashed / "runs", secrets={}, executor=known.executor, reread=known.reread, grace_s=1.0
+        runs_dir=crashed / "runs", secrets={}, executors=known.executor, reread=known.reread, grace_s=1.0
     )
 
     async def look_away(live: object) -> None:

@@ -45,7 +45,7 @@ async def test_an_outage_of_the_models_provider_costs_its_time_and_nothing_else(
     options = RunOptions(
         runs_dir=tmp_path,
         secrets={},
-        executor=tasks.executor,
+        executors=tasks.executor,
         reread=tasks.reread,
         pace=RunPace(first_probe_s=0.1, first_wait_s=0.01),
     )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labrunner.experiment.resolved import Setup
@@ -55,7 +56,7 @@ def find_left(run: Attempt, first: Completion) -> Survivor:
         trial_id=first.trial_id,
         attempt=1,
         state="grading",
-        barrier=run.notes.barrier,
+        barrier=msgspec.json.encode(run.notes.barrier),
         grader_started=True,
     )
     here = Situation(outlives_runner=False, repeatable_grader=True, boot_id=boot_id())

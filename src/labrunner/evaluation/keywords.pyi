@@ -34,6 +34,7 @@ class EvalSetOptions(TypedDict, total=False):
     env_file: str | Path
     run_id: str
     grace: float
+    executor: str
     keep_sandbox: Literal["failed", "never"]
     """Whether containers of samples that did not pass are left for a look."""
     reuse_edited: bool
@@ -41,6 +42,10 @@ class EvalSetOptions(TypedDict, total=False):
     model_base_url: str
     task_args: Mapping[str, Any]
     """Arguments of `@task` functions."""
+    solver: str
+    solver_args: Mapping[str, Any]
+    """Arguments of `solver`."""
+    scorer: str
     max_connections: int
     max_retries: int
     timeout: float

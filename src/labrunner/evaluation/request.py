@@ -31,6 +31,6 @@ def make_run_options(
         secrets=secrets_from(given.get("env_file")),
         overrides={} if recorded is None else record_overrides(recorded),
         on_checks=on_checks,
-        executor=python.executor,
+        executors=python.executor,
         reread=python.reread,
     )

@@ -12,6 +12,8 @@ from labrunner.trial.assignment import TrialContext
 LOCAL: Final = "local"
 MakesExecutor: TypeAlias = Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor]
 """From what all attempts of a run share, and how sandboxes of a kind are made, to who carries them out."""
+FindsExecutor: TypeAlias = Callable[[str, TrialContext, Callable[[str], SandboxMaker]], Executor]
+"""The same for whoever has a name."""
 
 
 def _makes_executor(found: object) -> TypeGuard[MakesExecutor]:

@@ -1,21 +1,35 @@
-"""Where values of secrets are looked up: a file of K=V lines, then our own environment."""
+"""Where values of secrets are looked up: a file of NAME=VALUE lines, then our own environment.
 
+Files are read by python-dotenv: `export`, comments, quotes, values of several lines in quotes. Stricter than
+that, a line that sets nothing is refused; and `$NAME` in a value means itself.
+"""
+
+import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import InputError
 
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
+
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
 
 def read_env_file(path: Path | None) -> dict[str, str]:
-    """Read K=V lines: blank lines and # comments are passed over, `export` and matching quotes taken off."""
+    """Read a file's names and values, the last of each name. Raises InputError."""
     if path is None:
         return {}
+    from dotenv.parser import parse_stream  # only few commands need it
+
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"can't be read as an env file: {error}") from error
-    return dict(_env_line(path, number, line) for number, line in enumerate(lines, 1) if _has_content(line))
+    return dict(_read(path, each) for each in parse_stream(io.StringIO(text)) if each.key or each.error)
 
 
 def secrets_from(env_file: Path | None) -> Mapping[str, str]:
@@ -23,16 +37,15 @@ def secrets_from(env_file: Path | None) -> Mapping[str, str]:
     return {**os.environ, **read_env_file(env_file)}
 
 
-def _has_content(line: str) -> bool:
-    return bool(line.strip()) and not line.strip().startswith("#")
-
-
-def _env_line(path: Path, number: int, line: str) -> tuple[str, str]:
-    name, equals, value = line.strip().removeprefix("export ").partition("=")
-    if not equals or not name.strip().isidentifier():
+def _read(path: Path, found: "Binding") -> tuple[str, str]:
+    if found.error or found.key is None or found.value is None or not found.key.isidentifier():
         # The line itself is not shown: it may hold a secret.
-        raise InputError(f"{path}:{number}", "expected NAME=VALUE")
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    return name.strip(), value
+        raise InputError(f"{path}:{_line_of(found)}", "expected NAME=VALUE")
+    return found.key, found.value
+
+
+def _line_of(found: "Binding") -> int:
+    """The line on which something begins: what was found has the empty lines before it, too."""
+    text = found.original.string
+    before = text[: len(text) - len(text.lstrip())]
+    return found.original.line + len(_LINE_END.findall(before))

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from labrunner.errors import OutOfFiles, StoreError
-from labrunner.files.descriptors import sync
+from labrunner.files.descriptors import sync, sync_path, write_all, write_file
 from labrunner.files.points import reach
 
 _WORDS: Final[Mapping[int, str]] = MappingProxyType(
@@ -65,11 +65,11 @@ class AppendFile:
         """Append; durable only after `sync`."""
         with storing("writing to", self.path):
             try:
-                _write_all(self._fd, data)
+                write_all(self._fd, data)
             except OSError as error:
                 if error.errno != errno.ENOSPC or not self._spend():
                     raise
-                _write_all(self._fd, data[os.fstat(self._fd).st_size - self.size :])
+                write_all(self._fd, data[os.fstat(self._fd).st_size - self.size :])
         self.size += len(data)
 
     def sync(self) -> None:
@@ -91,34 +91,31 @@ def open_append(path: Path, spend: Callable[[], bool] = lambda: False) -> Append
 
 def replace(path: Path, data: bytes, *, point: str) -> None:
     """Replace a file whole, or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
     with storing("writing", path):
-        write_new(temporary, data)
-        reach(f"{point}.written")
-        temporary.rename(path)
-        reach(f"{point}.renamed")
-        sync_folder(path.parent)
-        reach(f"{point}.done")
+        put_whole(path, data, passed=lambda step: reach(f"{point}.{step}"))
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write and sync a file that nobody else looks at yet."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        _write_all(fd, data)
-        sync(fd)
-    finally:
-        os.close(fd)
+def put_whole(
+    path: Path, data: bytes, *, is_synced: bool = True, passed: Callable[[str], None] = lambda _: None
+) -> None:
+    """Put a file in place, whole or not at all; one that is not synced may be lost in a power cut.
+
+    `passed` hears which step has been made. Raises OSError.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    write_file(temporary, data, is_synced=is_synced)
+    passed("written")
+    temporary.rename(path)
+    passed("renamed")
+    if is_synced:
+        sync_path(path.parent, follows=True)
+    passed("done")
 
 
 def sync_folder(path: Path | str) -> None:
     """Make a folder's names durable."""
     with storing("syncing folder", path):
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            sync(fd)
-        finally:
-            os.close(fd)
+        sync_path(path, follows=True)
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -156,9 +153,3 @@ def write_again(path: Path, start: int) -> None:
             sync(fd)
         finally:
             os.close(fd)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]

@@ -1,4 +1,7 @@
-"""Work that is finished even when whoever asked for it is cancelled, unless nobody answers any more."""
+"""Waiting that a cancellation does not cut short: for work that has to be finished, or seen to end.
+
+Rule: nobody else waits on after a cancellation; whoever must, does it here.
+"""
 
 import asyncio
 import time
@@ -7,6 +10,20 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 LOOK_S: Final = 0.5
+
+
+async def wait_out(work: asyncio.Future[Any], *, until: float | None = None) -> asyncio.CancelledError | None:
+    """Wait until work is done, or until a time on the monotonic clock; it is neither cancelled nor asked.
+
+    A cancellation that came meanwhile is returned, for the caller to pass on.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done() and (until is None or time.monotonic() < until):
+        try:
+            await asyncio.wait([work], timeout=None if until is None else max(0.0, until - time.monotonic()))
+        except asyncio.CancelledError as told:
+            cancelled = told
+    return cancelled
 
 
 async def insist(
@@ -20,16 +37,16 @@ async def insist(
     Who leaves, or was cancelled, does not wait for ever: once `is_in_vain` says, of the time when that began,
     that nothing will come of it, the work is cancelled, too.
     """
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    task, cancelled = asyncio.ensure_future(work), None
     while not task.done():
-        try:
-            await asyncio.wait([task], timeout=LOOK_S)
-            if leaving_since is not None and not task.done() and await is_in_vain(leaving_since):
-                task.cancel()
-        except asyncio.CancelledError as told:
-            cancelled = told
+        cancelled = await wait_out(task, until=time.monotonic() + LOOK_S) or cancelled
+        if cancelled is not None:
             leaving_since = leaving_since or time.monotonic()
+        if leaving_since is not None and not task.done():
+            asked = asyncio.ensure_future(is_in_vain(leaving_since))
+            cancelled = await wait_out(asked) or cancelled
+            if asked.result():
+                task.cancel()
     if cancelled is not None and not task.cancelled() and task.exception() is None:
         raise cancelled
     return task.result()

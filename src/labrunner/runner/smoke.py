@@ -6,6 +6,7 @@ from labrunner.executor.door import Discard
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
 from labrunner.files.scraps import SMOKE, scrap_folder
+from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.runner.start import RunOptions, make_executor
@@ -19,7 +20,7 @@ NOTHING = ("/bin/sh", "-c", ":")
 class Deaf:
     """Hears of an attempt, and does nothing about it: nobody will ever go on with this one."""
 
-    async def barrier_held(self, token: str, payload: bytes) -> None:
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
         """Nothing to note."""
 
     async def grader_starting(self, token: str) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from labrunner.errors import DamagedRun, InputError, InputErrors, OutOfFiles, SandboxFailed, StoreError
 from labrunner.executor.door import Executor
-from labrunner.executor.local import LocalExecutor
+from labrunner.executor.registry import LOCAL, FindsExecutor, make_named_executor
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.pace import PACE, RunPace
@@ -66,8 +66,10 @@ class RunOptions:
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
-    executor: Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor] = LocalExecutor
-    """Who carries attempts out."""
+    executor: str = LOCAL
+    """Who carries attempts out, by name."""
+    executors: FindsExecutor = make_named_executor
+    """How whoever is called so is found."""
     reread: Reread = reread_file
     """How the experiment of a run that lies there is resolved anew."""
 
@@ -207,7 +209,7 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
         host=platform.node(),
         secrets=options.secrets,
     )
-    return options.executor(context, options.make)
+    return options.executors(options.executor, context, options.make)
 
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:

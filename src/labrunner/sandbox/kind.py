@@ -6,6 +6,7 @@ from typing import Protocol
 
 from labrunner.experiment.sandbox_kinds import SandboxFacts
 from labrunner.sandbox.door import Check, SandboxMaker
+from labrunner.sandbox.sweeper import Sweeper
 
 
 class MakesMaker(Protocol):
@@ -27,3 +28,5 @@ class SandboxKind(SandboxFacts):
     """Files that `lab` has open for each attempt in it."""
     examine: Callable[[], Awaitable[tuple[Check, ...]]] | None = None
     """Tries it without an experiment, for `lab doctor`; the first check says whether it works here."""
+    make_sweeper: Callable[[], Sweeper] | None = None
+    """Makes what finds and removes sandboxes that outlived their runs, where they can: `lab clean`."""

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 class PythonTasks:
     """The Python tasks that this process has made, by the digests of their experiments."""
 
-    def __init__(self, model: "Model | None" = None, executor: str = LOCAL) -> None:
+    def __init__(self, model: "Model | None" = None) -> None:
         """Know none yet; `model` is asked instead of the one that a name stands for."""
         self._lives: dict[str, LiveTask] = {}
         self._model = model
-        self._executor = executor
 
     def load(self, target: str, overrides: Overrides) -> list[Experiment]:
         """Resolve the tasks of a Python file, or one of them: `ctf.py`, `ctf.py@name`."""
@@ -48,13 +47,13 @@ class PythonTasks:
         self._lives[resolved.experiment.digest] = resolved.live
         return resolved.experiment
 
-    def executor(self, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
-        """Who carries out an experiment's attempts."""
+    def executor(self, name: str, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
+        """Who carries out an experiment's attempts: that of a name, or this process."""
         program = context.experiment.variants[0].program
         if program is None or not program.in_process:
-            return make_named_executor(self._executor, context, make)
-        if self._executor != LOCAL:
-            told = f"solvers and scorers in Python run in this process; {self._executor} can't carry them out"
+            return make_named_executor(name, context, make)
+        if name != LOCAL:
+            told = f"solvers and scorers in Python run in this process; {name} can't carry them out"
             raise InputError("--executor", told)
         from labrunner.solve.running.python_executor import SolveExecutor
 

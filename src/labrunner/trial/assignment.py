@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 from labrunner.experiment.schedule import Slot
+from labrunner.records.barrier import BarrierNote
 from labrunner.records.encoding.ids import Ids
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.sandbox.marks import RunMark
@@ -60,7 +61,7 @@ class AttemptScene:
 class Notes(Protocol):
     """What the coordinator wants to know while an attempt runs, made durable where it must be."""
 
-    async def barrier_held(self, token: str, payload: bytes) -> None:
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
         """The agent has ended with these facts; no grader has started."""
         ...
 

@@ -1,8 +1,7 @@
 """One attempt, from its empty folder to its completion: setup, agent, barrier, grader, collection.
 
-Rules: every way out yields exactly one `Completion`, except cancellation and a disk that gave out, which
-pass through after the sandbox has ended everything. Here an `AttemptFailed` becomes a record, and anything
-else that escapes is blamed on ourselves, with its traceback.
+Rule: every way out yields exactly one `Completion`, except those that `ending` lets pass, after the sandbox
+has ended everything.
 """
 
 import asyncio
@@ -10,11 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from labrunner.errors import AttemptFailed, OutOfFiles, StoreError, SystemBroken
+from labrunner.errors import AttemptFailed, SystemBroken
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
-from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
+from labrunner.records.completion import AttemptEnd, Completion, Failed
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
 from labrunner.trial import classification, phases, preparation
@@ -22,9 +21,10 @@ from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialCon
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collecting.artifacts import copy_out
 from labrunner.trial.collecting.collection import RESULT_CAP, Collected, collect, keeps_workspace
-from labrunner.trial.collecting.redaction import redact_cancelled, redact_cut_off
+from labrunner.trial.collecting.redaction import redact_cut_off
 from labrunner.trial.collecting.result_file import is_agent_result, read_word
 from labrunner.trial.collecting.traces import is_untouched
+from labrunner.trial.ending import reach_end
 from labrunner.trial.grading import Grading
 from labrunner.trial.ledger import Ledger
 
@@ -56,24 +56,7 @@ class _Attempt:
         self._ledger = Ledger(scene=scene, masker=_masker(scene), is_adopted=survivor is not None)
 
     async def carry_out(self) -> Completion:
-        end: AttemptEnd
-        try:
-            end = await self._reach_end()
-        except asyncio.CancelledError:
-            await redact_cancelled(self._scene.folders.root, self._ledger.masker)
-            raise
-        except AttemptFailed as failure:
-            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
-        except StoreError:
-            raise
-        except Exception as bug:
-            # Here our own bugs become records.
-            if OutOfFiles.says(bug):
-                raise OutOfFiles(f"carrying out {self._scene.ids.trial_id}: too many open files") from bug
-            end = classification.bug_failure(bug)
-        if isinstance(end, Graded):
-            # A failure may end the run: its place stays taken until somebody has decided.
-            self._notes.sandbox_gone(self._scene.assignment.token)
+        end = await reach_end(self._reach_end(), self._scene, self._notes, self._ledger.masker)
         return await self._complete(end)
 
     async def _reach_end(self) -> AttemptEnd:
@@ -168,7 +151,7 @@ class _Attempt:
             kept = Collected()
             left = await self._timed("collect", redact_cut_off, self._scene.folders.root, masker)
             self._ledger.note_redaction(left)
-            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+            end = classification.spoilt(failure)
         return self._ledger.complete(end, kept)
 
     async def _timed(self, name: str, work: Callable[..., T], *args: object) -> T:

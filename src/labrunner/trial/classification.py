@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Final
 
+from labrunner.errors import AttemptFailed
 from labrunner.records.cause import Cause
 from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, PhaseFact, Prediction
 from labrunner.trial.judgement import Judgement
@@ -80,6 +81,11 @@ def setup_failure(setup: PhaseFact) -> Failed | None:
     else:
         reason, told = "setup_exit", f"ended with exit status {setup.exit_status}"
     return Failed(cause=Cause.SETUP, reason=reason, message=f"the setup command {told}")
+
+
+def spoilt(failure: AttemptFailed) -> Failed:
+    """An attempt that somebody else spoilt, as they said where it happened."""
+    return Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
 
 
 def bug_failure(bug: Exception) -> Failed:

@@ -121,16 +121,15 @@ class Ledger:
             must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
         )
 
-    def barrier_note(self) -> bytes:
+    def barrier_note(self) -> BarrierNote:
         """What a runner after us must know to grade what the agent left."""
-        note = BarrierNote(
+        return BarrierNote(
             agent=self.agent or PhaseFact(),
             setup=self.setup,
             phases_s=self.phases_s,
             usage=dict(self.run.agent.usage) if self.run.agent is not None else {},
             boot_id=boot_id(),
         )
-        return msgspec.json.encode(note)
 
     def complete(self, end: AttemptEnd, kept: Collected) -> Completion:
         """Make the attempt's completion."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Folder, TaskSpec, WorkspaceFile
+from labrunner.files.descriptors import write_file
 from labrunner.files.strangers.hostile import list_names, restore_rights
 from labrunner.files.strangers.removal import remove
 from labrunner.records.encoding import canonical
@@ -42,7 +43,7 @@ def lay_out_again(folders: AttemptFolders) -> None:
 def write_policy(folders: AttemptFolders, policy: object) -> None:
     """Tell the agent what it is held to: known only once its sandbox is there."""
     with SandboxFailed.during("prepare", f"preparing {folders.root}"):
-        _write(f"{folders.inputs}/policy.json", canonical.encode_line(policy))
+        write_file(f"{folders.inputs}/policy.json", canonical.encode_line(policy), is_synced=False)
 
 
 def set_aside(attempt: Path) -> Path | None:
@@ -62,7 +63,8 @@ def bring_grader(task: TaskSpec, folders: AttemptFolders) -> None:
         if task.grader.dir is not None:
             _copy_tree(Path(task.grader.dir.path), folders.grader)
         if task.has_target:
-            _write(f"{folders.grader}/target.json", canonical.encode_line(task.target))
+            target = canonical.encode_line(task.target)
+            write_file(f"{folders.grader}/target.json", target, is_synced=False)
 
 
 def clear_verdicts(folders: AttemptFolders) -> None:
@@ -84,21 +86,12 @@ def _give_back_rights(folder: Path) -> None:
 
 def _write_inputs(scene: AttemptScene) -> None:
     inputs, task = scene.folders.inputs, scene.task
-    _write(f"{inputs}/task.json", canonical.encode_line({"id": task.id, "input": task.input}))
-    _write(f"{inputs}/bindings.json", canonical.encode_line(dict(scene.variant.bindings)))
+    asked = {"id": task.id, "input": task.input}
+    write_file(f"{inputs}/task.json", canonical.encode_line(asked), is_synced=False)
+    bindings = dict(scene.variant.bindings)
+    write_file(f"{inputs}/bindings.json", canonical.encode_line(bindings), is_synced=False)
     if task.prompt is not None:
-        _write(f"{inputs}/prompt.txt", task.prompt.encode())
-
-
-def _write(path: str, data: bytes) -> None:
-    """Write a new file with three calls to the system: every attempt writes several."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(fd, left) :]
-    finally:
-        os.close(fd)
+        write_file(f"{inputs}/prompt.txt", task.prompt.encode(), is_synced=False)
 
 
 def _fill_workspace(task: TaskSpec, workspace: Path) -> None:

@@ -13,7 +13,7 @@ from labrunner.solve.authoring.scorer import scorer
 from labrunner.solve.authoring.solver import Generate
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, system_message, use_tools
-from labrunner.solve.models.mock import mock_model
+from labrunner.solve.models.asking import mock_model
 from labrunner.solve.scoring.metrics import mean
 from labrunner.solve.values.messages import ModelOutput
 from labrunner.solve.values.sample import Sample, Target

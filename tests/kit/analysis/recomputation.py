@@ -143,7 +143,7 @@ def cr2(values: Numbers, groups: list[str | None]) -> tuple[float, float, int, f
         outside = (sizes * (means - values.mean()) ** 2).sum() / (len(names) - 1)
         between = max(0.0, (outside - within) / ((n - (sizes**2).sum() / n) / (len(names) - 1)))
         likeness = between / (between + within) if between + within else 1.0
-        degrees = (freedom(0.0) + freedom(likeness)) / 2
+        degrees = 0.1 * freedom(0.0) + 0.9 * freedom(likeness)
     return math.sqrt(total) / n, degrees, len(names), n * n / float((sizes**2).sum())
 
 

@@ -4,15 +4,15 @@ import hashlib
 import io
 import subprocess
 import tarfile
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import aiodocker
-
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 
 PYTHON = Path("/usr/bin/python3")
 BUSYBOX = Path("/bin/busybox")
@@ -70,16 +70,17 @@ NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 
 async def ensure(engine: Engine, recipe: Recipe) -> str:
     """Make the image if this engine does not have it; its name."""
-    docker = engine._client()
     try:
-        await docker.images.inspect(recipe.tag)
-    except aiodocker.DockerError:
+        await engine.image(recipe.tag)
+    except EngineRefused:
         repo, _, tag = recipe.tag.partition(":")
         path = f"images/create?fromSrc=-&repo={repo}&tag={tag}"
         path += "".join(f"&changes={quote(change)}" for change in recipe.changes)
         headers = {"Content-Type": "application/x-tar"}
-        async with docker._query(path, "POST", data=io.BytesIO(pack(recipe)), headers=headers) as response:
-            await response.read()
+        packed = io.BytesIO(pack(recipe))
+        async with aclosing(engine._connection().lines("POST", path, data=packed, headers=headers)) as news:
+            async for _ in news:
+                pass
     return recipe.tag
 
 

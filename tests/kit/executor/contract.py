@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.executor.door import Discard, Executor
+from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion, Failed, FileRef, Graded
 from tests.kit.executor.crews import Crew, PhaseName, Sent
 from tests.kit.executor.driver import start_runner
@@ -133,9 +134,9 @@ class LookingNotes(HeardNotes):
     graded: Path = Path()
     too_early: list[str] = field(default_factory=list)
 
-    async def barrier_held(self, token: str, payload: bytes) -> None:
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
         await self._look("barrier")
-        await super().barrier_held(token, payload)
+        await super().barrier_held(token, note)
 
     async def grader_starting(self, token: str) -> None:
         await self._look("grader")

@@ -11,6 +11,7 @@ import pytest
 
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
+from labrunner.executor.registry import LOCAL
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
@@ -125,7 +126,7 @@ class PythonCrew(Crew):
     def executor(self) -> Executor:
         tasks = PythonTasks()
         self._resolve(tasks)
-        return tasks.executor(self.context(), registry.make)
+        return tasks.executor(LOCAL, self.context(), registry.make)
 
     def _resolve(self, tasks: PythonTasks) -> Experiment:
         task = Task(

@@ -10,9 +10,11 @@ from tests.kit.extending.packages import write_package, write_wheel
 NAME: Final = "lab-extras"
 
 SANDBOX: Final = """
+import os
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from labrunner.extension import SandboxKind
+from labrunner.extension import Orphans, SandboxKind
 from labrunner.sandbox.bare import ProcessMaker
 
 
@@ -28,7 +30,25 @@ def make(*, anew):
     return LoudMaker()
 
 
-KIND = SandboxKind(make=make, isolates_network=False, is_isolated=False)
+class LoudSweeper:
+    # Sweeps a folder that the test knows: each file in it is an orphan.
+
+    async def find_strays(self, runs):
+        return {}
+
+    async def find_orphans(self, *, ended_before):
+        left = sorted(map(str, Path(os.environ["LOUD_LEFT"]).iterdir())) if "LOUD_LEFT" in os.environ else ()
+        return (Orphans(whose="nobody", ids=tuple(left)),) if left else ()
+
+    async def remove(self, ids):
+        for path in ids:
+            Path(path).unlink()
+
+    async def remove_all_of(self, run):
+        return 0
+
+
+KIND = SandboxKind(make=make, isolates_network=False, is_isolated=False, make_sweeper=LoudSweeper)
 """
 
 EXPORTER: Final = """

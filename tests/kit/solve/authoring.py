@@ -10,8 +10,7 @@ from labrunner.log import EvalLog
 from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate
-from labrunner.solve.models.asking import Model
-from labrunner.solve.models.mock import mock_model
+from labrunner.solve.models.asking import Model, mock_model
 from labrunner.solve.resolving.task import Task
 from labrunner.solve.values.messages import ModelOutput, ModelUsage
 from labrunner.solve.values.sample import Sample

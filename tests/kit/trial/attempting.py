@@ -7,6 +7,7 @@ from typing import Any
 
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
+from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd, SandboxMaker, Survivor
@@ -38,11 +39,11 @@ def scores(text: str | bytes) -> Step:
 @dataclass
 class HeardNotes:
     heard: list[str] = field(default_factory=list)
-    barrier: bytes = b""
+    barrier: BarrierNote | None = None
 
-    async def barrier_held(self, token: str, payload: bytes) -> None:
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
         self.heard.append("barrier")
-        self.barrier = payload
+        self.barrier = note
 
     async def grader_starting(self, token: str) -> None:
         self.heard.append("grader")

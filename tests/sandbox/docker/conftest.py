@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiodocker
 import pytest
 import pytest_asyncio
 
@@ -78,13 +77,6 @@ async def site(maker: DockerMaker, ash: str, tmp_path: Path) -> AsyncIterator[Si
     yield site
     await maker.reap(site.run, frozenset())
     assert await site.containers() == [], "containers were left behind"
-
-
-@pytest_asyncio.fixture
-async def docker() -> AsyncIterator[aiodocker.Docker]:
-    engine = Engine()
-    yield engine._client()
-    await engine.close()
 
 
 @pytest.fixture

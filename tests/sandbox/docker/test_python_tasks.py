@@ -97,7 +97,7 @@ def test_a_containers_solver_scorer_and_grader_meet_in_one_workspace(tmp_path: P
 
 
 def test_an_image_without_bash_still_has_a_shell_for_the_model(tmp_path: Path, ash: str) -> None:
-    from labrunner.solve.models.mock import mock_model
+    from labrunner.solve.models.asking import mock_model
     from labrunner.solve.values.messages import ModelOutput
 
     def answer(request: Any) -> ModelOutput:

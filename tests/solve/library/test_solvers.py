@@ -20,7 +20,7 @@ from labrunner.solve.library.solvers import (
     use_tools,
     user_message,
 )
-from labrunner.solve.models.mock import mock_model
+from labrunner.solve.models.asking import mock_model
 from labrunner.solve.values.messages import ChatMessageAssistant, ChatMessageUser, ModelOutput
 from labrunner.solve.values.sample import Sample
 from labrunner.solve.values.state import TaskState

@@ -6,8 +6,9 @@ import pytest
 
 from labrunner.errors import InputError, ProviderFailed
 from labrunner.files.strangers.masking import Masker, make_masker
+from labrunner.solve.models.asking import mock_model
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
-from labrunner.solve.models.mock import MockBackend, make_mock, mock_model, trouble
+from labrunner.solve.models.mock import MockBackend, make_mock, trouble
 from labrunner.solve.models.model_pool import LONGEST_ASKED_S, Asker, ModelPool, Patience
 from labrunner.solve.values.config import GenerateConfig, make_config
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput

@@ -11,8 +11,7 @@ import pytest
 from labrunner.errors import InputError
 from labrunner.log import EvalLog
 from labrunner.solve.library.solvers import generate, system_message, use_tools
-from labrunner.solve.models.asking import Model, get_model
-from labrunner.solve.models.mock import mock_model
+from labrunner.solve.models.asking import Model, get_model, mock_model
 from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.models.provider import ProviderBackend, make_provider, to_theirs
 from labrunner.solve.values.sample import Sample

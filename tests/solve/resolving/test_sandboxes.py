@@ -12,8 +12,8 @@ from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, use_tools
 from labrunner.solve.library.tools import bash, python
+from labrunner.solve.models.asking import mock_model
 from labrunner.solve.models.environment import sandbox
-from labrunner.solve.models.mock import mock_model
 from labrunner.solve.resolving.sandboxes import DEFAULT_IMAGE, find_surroundings
 from labrunner.solve.values.messages import ModelOutput
 from labrunner.solve.values.sample import Sample, Target

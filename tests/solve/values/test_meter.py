@@ -8,8 +8,8 @@ from labrunner.errors import InputError
 from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.library.modelgraded import model_graded_qa
 from labrunner.solve.library.solvers import generate
-from labrunner.solve.models.asking import get_model
-from labrunner.solve.models.mock import mock_model, trouble
+from labrunner.solve.models.asking import get_model, mock_model
+from labrunner.solve.models.mock import trouble
 from labrunner.solve.values.messages import ModelUsage
 from labrunner.solve.values.meter import LimitExceeded, Limits, Meter
 from labrunner.solve.values.state import TaskState

@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from labrunner.store.buffering.attempts import AttemptBook, AttemptNote
+from labrunner.store.buffering.buffer import Changes, create_buffer, open_buffer, read_live
 
 
 def note(token: str, idx: int = 0) -> AttemptNote:
@@ -38,6 +41,24 @@ def test_barrier_and_grader_are_kept_with_the_note() -> None:
     book.start_grader("a")
     (stored,), _ = book.take_changes()
     assert (stored.state, stored.barrier, stored.grader_started) == ("grading", b"{}", True)
+
+
+def test_how_an_agent_ended_and_how_an_attempt_failed_are_told_apart_by_the_buffer(tmp_path: Path) -> None:
+    create_buffer(tmp_path / "buffer.sqlite")
+    book, buffer = AttemptBook([note("ended"), note("failed")]), open_buffer(tmp_path / "buffer.sqlite")
+    book.hold_barrier("ended", b"ended")
+    book.hold_barrier("failed", b"ended")
+    book.hold_failure("failed", b"completion")
+    stored, _ = book.take_changes()
+    buffer.write(Changes(attempts=stored), synced=False)
+    buffer.close()
+
+    notes, _ = read_live(tmp_path / "buffer.sqlite")
+
+    assert {each.token: (each.state, each.barrier, each.failure) for each in notes} == {
+        "ended": ("barrier", b"ended", None),
+        "failed": ("failed", None, b"completion"),
+    }
 
 
 def test_an_unknown_token_is_refused() -> None:

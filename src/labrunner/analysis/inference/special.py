@@ -1,8 +1,9 @@
 """scipy's special functions, without everything else that `import scipy.special` brings.
 
 The package's own beginning loads adapters for other array libraries and, through them, numpy's compiler of
-Fortran: some twenty times what the functions take. These live in one extension module, `_ufuncs`, and are the
-same objects, so every figure is the same to the last bit.
+Fortran: 0.16 s of processor time, to the 0.36 s that a small `lab show` takes in all (`bench shortcuts`).
+The functions live in one extension module, `_ufuncs`, and are the same objects, so every figure is the same
+to the last bit.
 
 Rules: where scipy is laid out otherwise, or other threads might be importing it, it is imported whole. Who
 imports `scipy.special` later gets all of it.

@@ -3,11 +3,12 @@
 Rules: no link is followed at any step, only plain files are opened, no read can block or exceed its cap.
 """
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from labrunner.files.descriptors import FILE, FOLDER
 from labrunner.files.strangers.masking import Masker
@@ -39,6 +40,15 @@ def read_masked(folder: Path, name: str, masker: Masker, *, cap: int) -> bytes |
     """The same, without secrets."""
     data = read_plain(folder, name, cap=cap)
     return masker.mask_document(data)[0] if isinstance(data, bytes) else data
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a plain file by its path, never where a link leads. Raises OSError, also for anything else."""
+    fd = os.open(path, FILE)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a plain file", str(path))
+    return os.fdopen(fd, "rb")
 
 
 def list_names(folder: Path) -> list[str]:

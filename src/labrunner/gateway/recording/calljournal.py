@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from labrunner.errors import DamagedRun
-from labrunner.files.durable import AppendFile, cut, open_append, storing, sync_folder, write_again, write_new
+from labrunner.files.descriptors import write_file
+from labrunner.files.durable import AppendFile, cut, open_append, storing, sync_folder, write_again
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.model_call import BodyRow, CallRow
@@ -93,7 +94,7 @@ def _read(path: Path, kind: type[_Row]) -> Iterator[_Row]:
 def _mend(path: Path) -> None:
     if not path.exists():
         with storing("writing", path):
-            write_new(path, b"")
+            write_file(path, b"")
         return
     with storing("reading", path):
         data = path.read_bytes()

@@ -2,6 +2,9 @@
 
 A trial's id comes from variant, task and replication, never from the run: the same trial has the same
 id in every run of an experiment, and it is safe as a folder's name.
+
+Tokens are drawn 64 at a time: each call of the system lets other threads in, and drawn one by one they take
+a tenth more of the processor, for trials that do nothing (`bench shortcuts`).
 """
 
 import hashlib
@@ -55,7 +58,6 @@ def make_token() -> str:
         try:
             return _tokens.pop()
         except IndexError:
-            # Many at a time: asking the system for each lets other threads in between, for every trial.
             drawn = secrets.token_hex(16 * 64)
             _tokens.extend(drawn[at : at + 32] for at in range(0, len(drawn), 32))
 

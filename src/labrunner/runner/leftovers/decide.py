@@ -108,8 +108,8 @@ def _decode(note: AttemptNote, data: bytes) -> Completion:
 def _histories(failed: Iterable[AttemptNote]) -> Mapping[int, tuple[Completion, ...]]:
     histories: dict[int, list[Completion]] = defaultdict(list)
     for note in failed:
-        if note.barrier is not None:
-            histories[note.schedule_idx].append(_decode(note, note.barrier))
+        if note.failure is not None:
+            histories[note.schedule_idx].append(_decode(note, note.failure))
     return {
         idx: tuple(sorted(attempts, key=lambda attempt: attempt.attempt))
         for idx, attempts in histories.items()

@@ -161,10 +161,10 @@ class _HistoryReader:
             return  # what is lost of a buffer is told with its run
         for note in notes:
             idx = self._slots_by_trial.get(note.trial_id)
-            if note.state != "failed" or note.barrier is None or idx is None:
+            if note.failure is None or idx is None:
                 continue
             try:
-                done = _completions.decode(note.barrier)
+                done = _completions.decode(note.failure)
             except (ValueError, RecursionError):
                 continue  # the same holds for one of its notes
             if isinstance(done.end, Failed):

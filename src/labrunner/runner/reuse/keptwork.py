@@ -30,7 +30,7 @@ from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.trial.assignment import Assignment, Notes
-from labrunner.trial.classification import fail_ungraded
+from labrunner.trial.classification import fail_ungraded, spoilt
 from labrunner.trial.ledger import complete
 from labrunner.trial.preparation import set_aside
 
@@ -120,8 +120,7 @@ class KeptWorkExecutor:
                 try:
                     await asyncio.to_thread(self._copy, work, assignment)
                 except AttemptFailed as failure:
-                    end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
-                    return _complete(assignment, end, work.agent)
+                    return _complete(assignment, spoilt(failure), work.agent)
                 return await self._judge(work, assignment, notes)
 
     async def _judge(self, work: KeptWork, assignment: Assignment, notes: Notes) -> Completion:

@@ -5,6 +5,7 @@ Rule: notes about an attempt that goes on without us are durable before it acts;
 
 import msgspec
 
+from labrunner.records.barrier import BarrierNote
 from labrunner.runner.sitting.places import Places
 from labrunner.runner.sitting.queue import EndedAttempt
 from labrunner.store.buffering.buffer import Event
@@ -49,9 +50,9 @@ class StoreNotes:
         """Forget an attempt: its slot is owed as if it had not been tried."""
         await self._writer.note_cut_off(ended.assignment.token)
 
-    async def barrier_held(self, token: str, payload: bytes) -> None:
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
         """Note that an agent has ended: its slot can be graded without running it again."""
-        await self._writer.note_barrier(token, payload, durable=token in self._outliving)
+        await self._writer.note_barrier(token, msgspec.json.encode(note), durable=token in self._outliving)
 
     async def grader_starting(self, token: str) -> None:
         """Note that a workspace may have been seen by a grader."""

@@ -20,7 +20,7 @@ from labrunner.files.strangers.removal import gone_name, remove, remove_if_possi
 from labrunner.files.strangers.usage import measure
 from labrunner.records.encoding import canonical
 from labrunner.records.seals import seal
-from labrunner.runner.upkeep.strays import find_orphans, find_strays, remove_all_of, remove_strays
+from labrunner.runner.upkeep.strays import Stray, find_orphans, find_strays, remove_all_of, remove_strays
 from labrunner.store.buffering.buffer import snapshot
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import RunListing, count_results, list_runs
@@ -41,6 +41,8 @@ class Leftover:
     size: int
     whose: str = ""
     """What it belongs to, where that is no run."""
+    kind: str = ""
+    """Of which kind the containers are."""
     containers: tuple[str, ...] = ()
     waiting: int = 0
     """Containers beside these that `lab continue` goes on with: told, and never removed with the rest."""
@@ -83,18 +85,26 @@ def find_left_folders(runs_dir: Path) -> list[Leftover]:
 
 
 def find_left_containers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
-    """Find containers that nothing can come of any more, where an engine answers."""
+    """Find sandboxes that nothing can come of any more, where that can be known."""
     old = [run for run in _ended(runs_dir) if sweep.now - _ended_at(run) >= sweep.older_than_s]
     orphans = [
-        Leftover(what="container", run=None, paths=(), size=0, containers=orphan.ids, whose=orphan.whose)
+        _as_leftover(orphan)
         for orphan in asyncio.run(find_orphans(ended_before=sweep.now - sweep.older_than_s))
     ]
-    return orphans + [
-        Leftover(
-            what="container", run=stray.run, paths=(), size=0, containers=stray.ids, waiting=stray.waiting
-        )
-        for stray in asyncio.run(find_strays(old))
-    ]
+    return orphans + [_as_leftover(stray) for stray in asyncio.run(find_strays(old))]
+
+
+def _as_leftover(stray: Stray) -> Leftover:
+    return Leftover(
+        what="container",
+        run=stray.run,
+        paths=(),
+        size=0,
+        kind=stray.kind,
+        containers=stray.ids,
+        whose=stray.whose,
+        waiting=stray.waiting,
+    )
 
 
 def _ended(runs_dir: Path) -> list[RunListing]:
@@ -107,7 +117,7 @@ def remove_leftover(leftover: Leftover) -> bool:
         for path in filter(is_abandoned, leftover.paths):
             remove_if_possible(path)
         if leftover.containers:
-            asyncio.run(remove_strays(leftover.containers))
+            asyncio.run(remove_strays(leftover.kind, leftover.containers))
         return True
     try:
         with acquire(leftover.run):
@@ -115,7 +125,7 @@ def remove_leftover(leftover: Leftover) -> bool:
                 # A retry judges a workspace that is there: it must never find half of one.
                 (throw_away if leftover.what == "workspace" else remove)(path)
             if leftover.containers:
-                asyncio.run(remove_strays(leftover.containers))
+                asyncio.run(remove_strays(leftover.kind, leftover.containers))
     except RunLocked:
         return False
     return True

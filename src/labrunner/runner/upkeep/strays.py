@@ -1,139 +1,74 @@
-"""Containers that runs left behind: found through the engine, if one answers.
+"""Sandboxes that runs left behind, of every kind whose sandboxes outlive their runner."""
 
-A container is left behind when nothing can come of it any more: its run has ended well, its attempt can't
-be taken up, or it was kept for a look. One that `lab continue` would adopt is paid work, and is not.
-"""
-
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
-from labrunner.errors import SandboxFailed
-from labrunner.files.host import machine_id
+from labrunner.errors import InputError
+from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.sandbox.marks import RunMark
-from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.registry import find_kind
+from labrunner.sandbox.sweeper import Sweeper
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import RunListing
-
-if TYPE_CHECKING:  # the engine's client is heavy, and few commands need it
-    from labrunner.sandbox.docker.engine.client import Engine
-    from labrunner.sandbox.docker.engine.replies import Listed
-
-RUN_ABOVE: Final = 2
-"""Which of an attempt's parents is its run: RUN/trials/TRIAL/ATTEMPT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stray:
-    """Containers of one run that can go."""
+    """Sandboxes of one run, or of one that is gone, that can go."""
 
-    run: RunPaths
+    kind: str
     ids: tuple[str, ...]
+    run: RunPaths | None = None
+    whose: str = ""
+    """What they belonged to, where the run is gone."""
     waiting: int = 0
     """How many others wait for `lab continue`: paid work, which only giving the run up removes."""
 
 
 async def find_strays(runs: Iterable[RunListing]) -> list[Stray]:
-    """Find what is left of these runs; nothing where no engine answers."""
-    from labrunner.sandbox.docker.engine.client import Engine
-    from labrunner.sandbox.docker.engine.labels import PLACE
-
-    engine = Engine()
-    marks = {mark.place: (mark, run) for run in runs for mark in [RunMark.of(run.paths.root, run.run_id)]}
-    try:
-        places = {each.labels[PLACE] for each in await engine.list(PLACE)}
-        found = [await _of_run(engine, *marks[place]) for place in sorted(places & set(marks))]
-    except SandboxFailed:
-        return []
-    finally:
-        await engine.close()
-    return [stray for stray in found if stray.ids or stray.waiting]
+    """Find what is left of these runs."""
+    marks = {RunMark.of(run.paths.root, run.run_id): run for run in runs}
+    found = list[Stray]()
+    for kind, sweeper in _sweepers():
+        left = await sweeper.find_strays({mark: run.state == "success" for mark, run in marks.items()})
+        found += [
+            Stray(kind=kind, run=marks[mark].paths, ids=each.ids, waiting=each.waiting)
+            for mark, each in left.items()
+            if each.ids or each.waiting
+        ]
+    return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
-    """Ended containers of a run whose folder is gone from this machine."""
-
-    whose: str
-    ids: tuple[str, ...]
-
-
-async def find_orphans(*, ended_before: float) -> list[Orphan]:
-    """Find ended containers of runs of this machine that are not there any more: nobody can go on with them.
-
-    A run that was moved is gone, too: its containers look for their folders where they were.
-    """
-    from labrunner.sandbox.docker.engine.client import Engine
-    from labrunner.sandbox.docker.engine.labels import PLACE
-
-    engine, found = Engine(), dict[str, list[str]]()
-    try:
-        for each in await engine.list(PLACE):
-            whose = await _lost_run(engine, each)
-            if whose is not None and each.created_at <= ended_before:
-                found.setdefault(whose, []).append(each.id)
-    except SandboxFailed:
-        return []
-    finally:
-        await engine.close()
-    return [Orphan(whose=whose, ids=tuple(ids)) for whose, ids in found.items()]
+async def find_orphans(*, ended_before: float) -> list[Stray]:
+    """Find ended sandboxes of runs of this machine that are not there any more."""
+    return [
+        Stray(kind=kind, ids=each.ids, whose=each.whose)
+        for kind, sweeper in _sweepers()
+        for each in await sweeper.find_orphans(ended_before=ended_before)
+    ]
 
 
-async def _lost_run(engine: "Engine", listed: "Listed") -> str | None:
-    """The run of an ended container, in words, if it was this machine's and its folder is gone; else None."""
-    from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
-    from labrunner.sandbox.docker.engine.labels import PLACE, PREFIX
-
-    if listed.labels[PLACE].split(":")[0] != machine_id():
-        return None
-    try:
-        state = await engine.look(listed.id)
-    except EngineRefused:
-        return None  # gone meanwhile
-    attempt = state.mounts.get(AGENTLAB)
-    if state.is_alive or attempt is None:
-        return None
-    root, run_id = Path(attempt).parents[RUN_ABOVE], listed.labels.get(f"{PREFIX}run", "")
-    with suppress(OSError):
-        if RunMark.of(root, run_id).place == listed.labels[PLACE]:
-            return None
-    return f"run {run_id} of {root}, which is gone"
-
-
-async def _of_run(engine: "Engine", mark: RunMark, run: RunListing) -> Stray:
-    from labrunner.sandbox.docker.attempt.survivors import find_left, judge, list_own
-
-    own = [each.id for each, _ in await list_own(engine, mark, kept=True)]
-    alive = set[str]()
-    if run.state != "success":
-        survivors = [judge(left) for left in await find_left(engine, mark)]
-        alive = {id for each in survivors if each.is_adoptable(repeatable_grader=True) for id in each.ids}
-    ids = tuple(id for id in own if id not in alive)
-    return Stray(run=run.paths, ids=ids, waiting=len(own) - len(ids))
-
-
-async def remove_strays(ids: tuple[str, ...]) -> None:
-    """Remove containers."""
-    from labrunner.sandbox.docker.attempt.disposal import Removals
-    from labrunner.sandbox.docker.engine.client import Engine
-
-    engine = Engine()
-    try:
-        await Removals(engine).remove_all(ids)
-    finally:
-        await engine.close()
+async def remove_strays(kind: str, ids: tuple[str, ...]) -> None:
+    """Remove sandboxes of a kind."""
+    for name, sweeper in _sweepers():
+        if name == kind:
+            await sweeper.remove(ids)
 
 
 async def remove_all_of(paths: RunPaths, run_id: str) -> int:
-    """Remove every container of a run that is given up; how many there were."""
-    from labrunner.sandbox.docker.maker import DockerMaker
+    """Remove every sandbox of a run that is given up; how many there were."""
+    mark = RunMark.of(paths.root, run_id)
+    return sum([await sweeper.remove_all_of(mark) for _, sweeper in _sweepers()])
 
-    maker = DockerMaker()
-    try:
-        return await maker.reap(RunMark.of(paths.root, run_id), frozenset(), kept=True)
-    except SandboxFailed:
-        return 0
-    finally:
-        await maker.close()
+
+def _sweepers() -> Iterator[tuple[str, Sweeper]]:
+    """One for each kind that has one. A kind that can't be loaded is told of by `lab doctor`."""
+    for known in KINDS.list_known():
+        if known.problem:
+            continue
+        try:
+            kind = find_kind(known.name)
+        except InputError:
+            continue
+        if kind.make_sweeper is not None:
+            yield known.name, kind.make_sweeper()

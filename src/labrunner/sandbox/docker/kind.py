@@ -6,6 +6,7 @@ from labrunner.errors import AttemptFailed, InputError
 from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.sandbox.kind import SandboxKind
+from labrunner.sandbox.sweeper import Sweeper
 
 
 def _make(*, anew: bool) -> SandboxMaker:
@@ -32,4 +33,12 @@ async def _examine() -> tuple[Check, ...]:
     return check_engine(facts), check_room(facts)
 
 
-KIND: Final = SandboxKind(make=_make, has_images=True, open_files=4, examine=_examine)
+def _make_sweeper() -> Sweeper:
+    from labrunner.sandbox.docker.sweeping import DockerSweeper
+
+    return DockerSweeper()
+
+
+KIND: Final = SandboxKind(
+    make=_make, has_images=True, open_files=4, examine=_examine, make_sweeper=_make_sweeper
+)

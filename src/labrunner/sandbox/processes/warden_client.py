@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from labrunner.errors import SandboxFailed
+from labrunner.files.uninterrupted import wait_out
 from labrunner.sandbox.processes.cgroup import Group, GroupLimits, control_groups
 
 MOST_IDLE = 128
@@ -141,17 +142,16 @@ class Tree:
         return report, oom_kills
 
     async def _drain(self) -> None:
-        deadline = time.monotonic() + ENDS_WITHIN_S
-        while (left := deadline - time.monotonic()) > 0:
-            try:
-                async with asyncio.timeout(left):
-                    await self._receive()
-                return
-            except asyncio.CancelledError:
-                continue  # told twice: the tree's end still comes first
-            except (TimeoutError, SandboxFailed):
-                break
-        self.seat.close()
+        """Wait for its report; told twice to leave, the tree's end still comes first."""
+        report = asyncio.ensure_future(self._receive())
+        await wait_out(report, until=time.monotonic() + ENDS_WITHIN_S)
+        if not report.done():
+            report.cancel()
+            await wait_out(report)
+        if report.cancelled() or isinstance(report.exception(), SandboxFailed):
+            self.seat.close()
+        else:
+            report.result()
 
 
 class WardenClient:

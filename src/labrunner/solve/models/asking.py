@@ -6,6 +6,7 @@ from typing import Any
 
 from labrunner.experiment.addresses import reveal_address
 from labrunner.solve.models.backend import Backend, ModelRequest
+from labrunner.solve.models.mock import Answering, MockBackend, make_mock
 from labrunner.solve.models.model_pool import Asker
 from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.models.surroundings import Running, maybe_running, running
@@ -41,10 +42,8 @@ class Model:
             return self.backend()
         name = parse_model_name(self.name)
         if name.is_mock:
-            from labrunner.solve.models.mock import make_mock
-
             return make_mock(name.model)
-        from labrunner.solve.models.provider import make_provider
+        from labrunner.solve.models.provider import make_provider  # heavy
 
         return make_provider(name, reveal_address(self.base_url, name.provider))
 
@@ -84,10 +83,17 @@ def get_model(
     if model is not None:
         return Model(str(parse_model_name(model)), asked, base_url)
     attempt = maybe_running()
-    if attempt is None or attempt.model is None:
+    found = None if attempt is None else attempt.model
+    if found is None:
         raise ValueError("no model is given: name one, or start the run with model=...")
-    merged = attempt.model.config.merge(asked)
-    return attempt.model if merged is attempt.model.config else replace(attempt.model, config=merged)
+    assert isinstance(found, Model)  # there is no other kind
+    merged = found.config.merge(asked)
+    return found if merged is found.config else replace(found, config=merged)
+
+
+def mock_model(answer: Answering, name: str = "mock/function") -> Model:
+    """A model that answers with a function of the request: a text, a `ModelOutput`, or trouble raised."""
+    return Model(name, backend=lambda: MockBackend(answer, name))
 
 
 async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOutput:

@@ -51,3 +51,26 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+class Askable(Protocol):
+    """A model, as far as requests are made for it."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """Whose connections are counted."""
+        ...
+
+    @property
+    def key(self) -> object:
+        """What tells models with a client of their own apart."""
+        ...
+
+    def make_backend(self) -> Backend:
+        """Make whoever answers. Raises InputError where that can't be."""
+        ...

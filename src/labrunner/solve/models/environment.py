@@ -153,6 +153,7 @@ def sandbox(name: str | None = None) -> SandboxEnvironment:
         raise RuntimeError(
             "this task has no sandbox; give it one: Task(..., sandbox='bubblewrap') or sandbox='docker'"
         )
+    assert isinstance(attempt.environment, SandboxEnvironment)  # there is no other kind
     return attempt.environment
 
 

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from labrunner.errors import InputError
-from labrunner.solve.models.asking import Model
 from labrunner.solve.models.backend import Backend, ModelRequest, ProviderTrouble
 from labrunner.solve.values.messages import (
     ChatMessageAssistant,
@@ -162,11 +161,6 @@ def make_mock(text: str) -> Backend:
     raise InputError(
         "model", f"there is no mock model {text!r}; there are: echo, say=TEXT, fail=STATUS, or a FILE.json"
     )
-
-
-def mock_model(answer: Answering, name: str = "mock/function") -> Model:
-    """A model that answers with a function of the request: a text, a `ModelOutput`, or trouble raised."""
-    return Model(name, backend=lambda: MockBackend(answer, name))
 
 
 def read_script(path: Path) -> Script:

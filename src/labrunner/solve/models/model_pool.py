@@ -10,17 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from labrunner.errors import ProviderFailed
 from labrunner.policy import backoff
-from labrunner.solve.models.backend import Backend, ModelRequest, ProviderTrouble
+from labrunner.solve.models.backend import Askable, Backend, ModelRequest, ProviderTrouble
 from labrunner.solve.values.messages import ModelOutput
-
-if TYPE_CHECKING:
-    from labrunner.solve.models.asking import Model
-    from labrunner.solve.values.meter import Meter
-    from labrunner.solve.values.transcript import Transcript
+from labrunner.solve.values.meter import Meter
+from labrunner.solve.values.transcript import Transcript
 
 DEFAULT_CONNECTIONS: Final = 10
 DEFAULT_RETRIES: Final = 5
@@ -48,8 +45,8 @@ class Patience:
 class Asker:
     """The attempt that asks."""
 
-    meter: "Meter"
-    transcript: "Transcript"
+    meter: Meter
+    transcript: Transcript
 
 
 class ModelPool:
@@ -66,7 +63,7 @@ class ModelPool:
         self._waiting: Counter[str] = Counter()
         self._told_at: dict[str, float] = {}
 
-    async def ask(self, model: "Model", request: ModelRequest, asker: Asker) -> ModelOutput:
+    async def ask(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
         """Ask until there is an answer. Raises ProviderFailed when patience has run out."""
         retries = _first(request.config.max_retries, self._patience.max_retries, DEFAULT_RETRIES)
         for number in range(int(retries) + 1):
@@ -101,7 +98,7 @@ class ModelPool:
             await backend.close()
         self._backends.clear()
 
-    async def _try(self, model: "Model", request: ModelRequest, asker: Asker) -> ModelOutput:
+    async def _try(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
         place = self._place(model, request)
         with asker.meter.waiting():
             await place.acquire()
@@ -135,13 +132,13 @@ class ModelPool:
         first_s = self._patience.first_wait_s
         return backoff.wait_s(number, first_s=first_s, longest_s=LONGEST_WAIT_S, jitter=self._jitter())
 
-    def _backend(self, model: "Model") -> Backend:
+    def _backend(self, model: Askable) -> Backend:
         key = model.key
         if key not in self._backends:
             self._backends[key] = model.make_backend()
         return self._backends[key]
 
-    def _place(self, model: "Model", request: ModelRequest) -> asyncio.Semaphore:
+    def _place(self, model: Askable, request: ModelRequest) -> asyncio.Semaphore:
         if model.provider not in self._places:
             most = _first(self._patience.max_connections, request.config.max_connections, DEFAULT_CONNECTIONS)
             self._places[model.provider] = asyncio.Semaphore(int(most))

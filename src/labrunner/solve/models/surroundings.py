@@ -8,19 +8,29 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from labrunner.sandbox.door import AgentRun
+from labrunner.solve.models.backend import Askable
 from labrunner.solve.models.mailbox import Mailbox, call
+from labrunner.solve.models.model_pool import ModelPool
 from labrunner.solve.values.meter import Meter
 from labrunner.solve.values.state import TaskState
 from labrunner.solve.values.transcript import Transcript
 
-if TYPE_CHECKING:
-    from labrunner.solve.models.asking import Model
-    from labrunner.solve.models.environment import SandboxEnvironment
-    from labrunner.solve.models.model_pool import ModelPool
-
 T = TypeVar("T")
+
+
+class Environment(Protocol):
+    """The trial's sandbox, as whoever opened it sees it."""
+
+    async def end_all(self) -> AgentRun:
+        """End whatever still runs in it."""
+        ...
+
+    def close(self) -> None:
+        """Refuse calls from now on."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,11 +41,11 @@ class Running:
     home: Mailbox
     transcript: Transcript
     meter: Meter
-    pool: "ModelPool"
-    model: "Model | None"
+    pool: ModelPool
+    model: Askable | None
     state: TaskState
     """As it stands: what is scored when a limit ends the solver."""
-    environment: "SandboxEnvironment | None" = None
+    environment: Environment | None = None
 
     async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Have something done in the home loop, and wait for it. Cancelling passes on."""

@@ -22,7 +22,7 @@ from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.resolving.substitution import escape
 from labrunner.records.encoding import canonical
 from labrunner.solve.authoring.command import CommandGrader, CommandSolver, split_scorers
-from labrunner.solve.authoring.names import SCORERS, SOLVERS, replace_names
+from labrunner.solve.authoring.names import SCORERS, SOLVERS, make_named, replace_names
 from labrunner.solve.authoring.scorer import Judge
 from labrunner.solve.authoring.solver import Step, as_steps
 from labrunner.solve.library.solvers import generate
@@ -71,7 +71,7 @@ def resolve_task(task: Task, overrides: Overrides, model: Model | None = None) -
     """Resolve a task, with the options of a run laid over it. Raises InputError, InputErrors."""
     folder = _folder(task)
     with inside(folder):
-        task = _with_named(task)
+        task = _with_named(task, overrides)
         live = _live(task, overrides, model, folder)
         _refuse_without_model(task, live)
         document = _document(task, live, overrides, folder)
@@ -81,10 +81,17 @@ def resolve_task(task: Task, overrides: Overrides, model: Model | None = None) -
     return Resolved(experiment=_complete(experiment, task, live, overrides), live=live)
 
 
-def _with_named(task: Task) -> Task:
-    """Put in what names of solvers and scorers stand for."""
+def _with_named(task: Task, overrides: Overrides) -> Task:
+    """Put in the solver and the scorer that options name, and what names in the task stand for."""
     solver = replace_names(SOLVERS, task.solver, f"{_where(task)}: solver")
-    return replace(task, solver=solver, scorer=replace_names(SCORERS, task.scorer, f"{_where(task)}: scorer"))
+    if overrides.solver is not None:
+        solver = make_named(SOLVERS, overrides.solver, overrides.solver_arguments, "--solver")
+    elif overrides.solver_arguments:
+        raise InputError("-S", "gives arguments of a solver; name it with --solver")
+    scorer = replace_names(SCORERS, task.scorer, f"{_where(task)}: scorer")
+    if overrides.scorer is not None:
+        scorer = make_named(SCORERS, overrides.scorer, {}, "--scorer")
+    return replace(task, solver=solver, scorer=scorer)
 
 
 def _live(task: Task, overrides: Overrides, model: Model | None, folder: Path) -> LiveTask:

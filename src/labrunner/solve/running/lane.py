@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from labrunner.errors import AttemptFailed
+from labrunner.files.uninterrupted import wait_out
 from labrunner.records.cause import Cause
 from labrunner.solve.models.mailbox import Mailbox, recall, send
 
@@ -230,16 +231,10 @@ async def _contained(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def _wait_for_end(done: asyncio.Future[Any], give_up_s: float) -> None:
     """Wait until cancelled work has ended, whatever it ends with; being cancelled again changes nothing."""
-    deadline = time.monotonic() + give_up_s
-    while not done.done():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            # Whoever abandons it must not hear of its end any more.
-            done.cancel()
-            raise AbandonedLane(f"work that was cancelled did not end in {give_up_s:.0f} s")
-        try:
-            await asyncio.wait([done], timeout=left)
-        except asyncio.CancelledError:
-            continue
+    await wait_out(done, until=time.monotonic() + give_up_s)
+    if not done.done():
+        # Whoever abandons it must not hear of its end any more.
+        done.cancel()
+        raise AbandonedLane(f"work that was cancelled did not end in {give_up_s:.0f} s")
     if not done.cancelled():
         done.exception()

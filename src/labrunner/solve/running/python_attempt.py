@@ -1,8 +1,7 @@
 """One attempt of a Python task: sample, setup, solvers, barrier, scorers, transcript.
 
-Rules as for every attempt: each way out yields exactly one `Completion`, except cancellation, which passes
-through after everything of the attempt has ended and its transcript lies in its folder. Here what the code
-of a task raises becomes a record; whatever else escapes is blamed on ourselves.
+Rules as for every attempt (`trial/ending`). What is cancelled passes through after everything of the attempt
+has ended and its transcript lies in its folder. Here what the code of a task raises becomes a record.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from labrunner.errors import AttemptFailed, SandboxFailed, StoreError, SystemBroken
+from labrunner.errors import AttemptFailed, SandboxFailed, SystemBroken
 from labrunner.files.strangers.masking import Masker
 from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker
@@ -41,8 +40,9 @@ from labrunner.store.reading.fullscores import FULL_SCORES
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collecting.collection import Collected, collect, keeps_workspace
-from labrunner.trial.collecting.redaction import redact_cancelled, redact_cut_off
+from labrunner.trial.collecting.redaction import redact_cut_off
 from labrunner.trial.collecting.result_file import hear
+from labrunner.trial.ending import reach_end
 from labrunner.trial.grading import Grading
 from labrunner.trial.judgement import Judgement
 from labrunner.trial.ledger import make_fact
@@ -83,21 +83,14 @@ class SolveAttempt:
 
     async def carry_out(self) -> Completion:
         """Carry it out and say how it ended."""
-        end: AttemptEnd
-        try:
-            end = await self._reach_end()
-        except asyncio.CancelledError:
-            leave(self._scene.folders.root, self._transcript.close())
-            await redact_cancelled(self._scene.folders.root, self._ledger.masker)
-            raise
-        except AttemptFailed as failure:
-            end = self._note_failure(failure)
-        except StoreError:
-            raise
-        except Exception as bug:  # noqa: BLE001 - here our own bugs become records
-            end = classification.bug_failure(bug)
-        if isinstance(end, Graded):
-            self._notes.sandbox_gone(self._scene.assignment.token)
+        end = await reach_end(
+            self._reach_end(),
+            self._scene,
+            self._notes,
+            self._ledger.masker,
+            tell=self._note_failure,
+            leave=lambda: leave(self._scene.folders.root, self._transcript.close()),
+        )
         return await self._complete(end)
 
     async def _reach_end(self) -> AttemptEnd:
@@ -339,7 +332,7 @@ class SolveAttempt:
                 )
                 kept = replace(kept, files=(*kept.files, *more))
         except AttemptFailed as failure:
-            end = Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+            end = classification.spoilt(failure)
             left = await asyncio.to_thread(redact_cut_off, self._scene.folders.root, shop.masker)
             ledger.note_redaction(left)
         return ledger.close(end, kept, transcript)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
-from labrunner.files.descriptors import NEW_FILE, sync
+from labrunner.files.descriptors import write_file
 from labrunner.files.durable import sync_folder
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
@@ -30,24 +30,13 @@ def store(folder: Path, texts: Mapping[str, bytes], *, is_new: bool) -> list[Fil
         if is_new:
             _make(folder, place, trial)
         for name, data in texts.items():
-            _write(f"{place}/{name}", data)
+            write_file(f"{place}/{name}", data, rights=0o600)
         for each in (place, trial, os.path.dirname(trial)):  # noqa: PTH120 - see above
             sync_folder(each)
     return [
         FileRef(path=name, digest=canonical.digest_bytes(data), size=len(data))
         for name, data in texts.items()
     ]
-
-
-def _write(path: str, data: bytes) -> None:
-    fd = os.open(path, NEW_FILE, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        sync(fd)
-    finally:
-        os.close(fd)
 
 
 def leave(folder: Path, data: bytes) -> None:

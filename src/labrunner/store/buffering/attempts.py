@@ -24,7 +24,9 @@ class AttemptNote(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     state: AttemptState = "dispatched"
     barrier: bytes | None = None
-    """How the agent ended; of a failed attempt the whole completion, until its trial is final."""
+    """How the agent ended: a `BarrierNote`, encoded."""
+    failure: bytes | None = None
+    """How the attempt failed: its `Completion`, encoded, until its trial is final."""
     grader_started: bool = False
 
 
@@ -66,7 +68,7 @@ class AttemptBook:
 
     def hold_failure(self, token: str, payload: bytes) -> None:
         """Note that an attempt failed and its trial is tried again: its completion is kept for the row."""
-        self._change(replace(self._find(token), state="failed", barrier=payload))
+        self._change(replace(self._find(token), state="failed", barrier=None, failure=payload))
 
     def cut_off(self, token: str) -> AttemptNote | None:
         """Drop an attempt that a crash ended: its number is used again."""

@@ -131,7 +131,7 @@ class Buffer:
         run(
             "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                (a.token, a.schedule_idx, a.trial_id, a.attempt, a.state, a.barrier, a.grader_started)
+                (a.token, a.schedule_idx, a.trial_id, a.attempt, a.state, _noted(a), a.grader_started)
                 for a in changes.attempts
             ),
         )
@@ -321,13 +321,19 @@ def select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
     rows: Iterable[tuple[str, int, str, int, str, bytes | None, int]] = connection.execute(
         "SELECT token, schedule_idx, trial_id, attempt, state, barrier, grader_started FROM attempts"
     )
-    for token, schedule_idx, trial_id, attempt, state, barrier, grader_started in rows:
+    for token, schedule_idx, trial_id, attempt, state, noted, grader_started in rows:
         yield AttemptNote(
             token=token,
             schedule_idx=schedule_idx,
             trial_id=trial_id,
             attempt=attempt,
             state=cast("AttemptState", state),  # written by this module only
-            barrier=barrier,
+            barrier=noted if state != "failed" else None,
+            failure=noted if state == "failed" else None,
             grader_started=bool(grader_started),
         )
+
+
+def _noted(note: AttemptNote) -> bytes | None:
+    """What stands in the column `barrier`: how the agent ended, or by then how the whole attempt failed."""
+    return note.failure if note.state == "failed" else note.barrier

@@ -1,12 +1,11 @@
 """Ends of logs, while they are written or afterwards, without following a link or waiting for anything."""
 
 import os
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from labrunner.files.descriptors import FILE
+from labrunner.files.strangers.hostile import open_plain
 
 END_BYTES: Final = 64 * 1024
 TAKEN_BYTES: Final = 2**20
@@ -58,17 +57,10 @@ class LogEnd:
 def _read(path: Path, at: int | None, size: int) -> tuple[bytes, int] | None:
     """Bytes from an offset, or the last ones, and where they end."""
     try:
-        fd = os.open(path, FILE)
+        with open_plain(path) as file:
+            end = os.fstat(file.fileno()).st_size
+            start = max(0, end - size) if at is None else at
+            data = os.pread(file.fileno(), size, start)
+            return data, end if at is None else start + len(data)
     except OSError:
         return None
-    try:
-        facts = os.fstat(fd)
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        start = max(0, facts.st_size - size) if at is None else at
-        data = os.pread(fd, size, start)
-        return data, facts.st_size if at is None else start + len(data)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)

@@ -86,10 +86,7 @@ def iter_finished(paths: RunPaths, is_wanted: Callable[[str], bool] = _every) ->
     """
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = open_waiting(paths, stack)
-        refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
-        rows = stack.enter_context(open_rows(paths))
-        timings = stack.enter_context(open_file(paths.timings))
+        waiting, rows, timings = _open_finished(paths, run_id, stack)
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             if is_wanted(placed.line.trial_id):
@@ -107,10 +104,7 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
     """The trial rows of every finished slot, in the same order as `iter_finished`."""
     run_id = read_run(paths).run_id
     with ExitStack() as stack:
-        waiting = open_waiting(paths, stack)
-        refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
-        rows = stack.enter_context(open_rows(paths))
-        timings = stack.enter_context(open_file(paths.timings))
+        waiting, rows, timings = _open_finished(paths, run_id, stack)
         committed = 0
         for placed in read_lines(paths.commits, run_id):
             _check_timing(timings, placed)
@@ -118,6 +112,16 @@ def iter_trials(paths: RunPaths) -> Iterator[TrialRow]:
             committed += 1
         for kept in iter_beyond(waiting, committed, run_id):
             yield _decode(_trial_only, kept.payload, "buffered slot", kept.schedule_idx).trial
+
+
+def _open_finished(
+    paths: RunPaths, run_id: str, stack: ExitStack
+) -> tuple[Iterator[BufferedSlot], RowFiles, BinaryIO]:
+    """The buffer first: what is committed after that is in both, and what waits is never missed."""
+    waiting = open_waiting(paths, stack)
+    refuse_shortened(paths, find_floor(paths), read_last_line(paths.commits, run_id))
+    rows = stack.enter_context(open_rows(paths))
+    return waiting, rows, stack.enter_context(open_file(paths.timings))
 
 
 def open_waiting(paths: RunPaths, stack: ExitStack) -> Iterator[BufferedSlot]:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from labrunner.errors import StoreError
-from labrunner.files.descriptors import FILE
+from labrunner.files.strangers.hostile import open_plain
 from labrunner.records.completion import Completion, Failed
 from labrunner.records.encoding.canonical import stamp
 from labrunner.store.buffering.attempts import AttemptNote, AttemptState
@@ -143,9 +143,9 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
 
 def _read_failures(notes: list[AttemptNote]) -> Iterator[Completion]:
     for note in notes:
-        if note.state == "failed" and note.barrier is not None:
+        if note.failure is not None:
             try:
-                completion = _failures.decode(note.barrier)
+                completion = _failures.decode(note.failure)
             except (ValueError, RecursionError):
                 continue  # it is told by whoever opens the run
             if isinstance(completion.end, Failed):
@@ -187,16 +187,11 @@ def _read_wrapper(ctl: Path) -> tuple[LivePhase | None, float | None]:
     names = sorted((name for name in _names(ctl) if name.startswith("phase-")), reverse=True)
     for name in (*(name for name in names if "." not in name), "phase"):
         try:
-            fd = os.open(ctl / name, FILE)
+            with open_plain(ctl / name) as file:
+                text, at = file.read(_LONGEST_NOTE), os.fstat(file.fileno()).st_mtime
         except OSError:
             continue
-        try:
-            text, at = os.read(fd, _LONGEST_NOTE).decode("ascii", errors="replace"), os.fstat(fd).st_mtime
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
-        word = text.partition("\n")[0].removeprefix("phase=")
+        word = text.decode("ascii", errors="replace").partition("\n")[0].removeprefix("phase=")
         if word in _WRAPPER:
             return _WRAPPER[word], at
     return None, None

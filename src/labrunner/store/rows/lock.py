@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import RunLocked, StoreError
-from labrunner.files.descriptors import sync
+from labrunner.files.descriptors import rewrite
 from labrunner.files.durable import storing
 from labrunner.files.filesystem import flock
 from labrunner.files.host import boot_id
@@ -177,8 +177,6 @@ def _write_note(path: Path, fd: int) -> None:
         boot_id=boot_id(),
         since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    text = canonical.encode_line(note)
     with storing("writing", path):
-        os.pwrite(fd, text, 0)
-        os.ftruncate(fd, len(text))
-        sync(fd)  # after a power cut it tells that the machine was started again
+        # Durable: after a power cut it tells that the machine was started again.
+        rewrite(fd, canonical.encode_line(note))

@@ -17,8 +17,8 @@ from typing import Final
 
 from labrunner.errors import InputError, StoreError
 from labrunner.experiment.options.table import flag
-from labrunner.files.descriptors import sync
-from labrunner.files.durable import storing, sync_folder, write_new
+from labrunner.files.descriptors import sync, write_file
+from labrunner.files.durable import storing, sync_folder
 from labrunner.files.filesystem import spread_below
 from labrunner.files.points import reach
 from labrunner.records import schema
@@ -51,7 +51,7 @@ def create_run(
         runs_dir.mkdir(parents=True, exist_ok=True)
         remove_leftovers(runs_dir, before=time.time() - _STALE_S)
         with _building(runs_dir, record.run_id) as draft:
-            write_new(draft.run, data)
+            write_file(draft.run, data)
             _write_lines(draft.tasks, tasks, record.digests.tasks)
             _write_lines(draft.schedule, schedule, record.digests.schedule)
             _fill(draft)
@@ -137,7 +137,7 @@ def _fill(draft: RunPaths) -> None:
     spread_below(draft.trial_folders)
     rows = (draft.predictions, draft.scores, draft.trials, draft.timings)
     for path in (draft.commits, *rows, draft.buffered):
-        write_new(path, b"")
+        write_file(path, b"")
     create_buffer(draft.buffer)
     for folder in (draft.scores.parent, draft.trials.parent, draft.trial_folders, draft.root):
         sync_folder(folder)

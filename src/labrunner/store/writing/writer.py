@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from labrunner.errors import StoreError
+from labrunner.files.uninterrupted import wait_out
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
 from labrunner.records.rows import SlotRows
@@ -170,11 +171,7 @@ async def open_writer(paths: RunPaths) -> AsyncIterator[RunWriter]:
 
 async def _wait_closed(thread: WriterThread) -> None:
     """Wait until the run is nobody's, also when cancelled: until then it is still being written."""
-    cancelled: asyncio.CancelledError | None = None
-    while not thread.closed.done():
-        try:
-            await asyncio.shield(thread.closed)
-        except asyncio.CancelledError as error:
-            cancelled = error
+    cancelled = await wait_out(thread.closed)
+    thread.closed.result()
     if cancelled is not None:
         raise cancelled

@@ -7,7 +7,6 @@ throws away after the commit has a digest and nothing else.
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Final, get_args
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Keep
-from labrunner.files.descriptors import FILE, sync
-from labrunner.files.strangers.hostile import Refusal, list_names, read_plain, restore_rights
+from labrunner.files.descriptors import rewrite, sync, sync_path
+from labrunner.files.strangers.hostile import Refusal, list_names, open_plain, read_plain, restore_rights
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_tree
 from labrunner.files.strangers.sealing import digest_tree, settle_tree
@@ -62,7 +61,7 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
         if keeps_workspace and workspace_digest is not None:
             inner[folders.workspace.name] = workspace_digest
         for folder in _folders_of(folders.root, (*files, *logs)):
-            _sync(folder)
+            sync_path(folder)
         remove_tree(folders.scratch)
         remove_tree(folders.grader)
         found = keeping.redactor
@@ -156,9 +155,9 @@ class _Keeping:
         kept, masked = self._masker.mask_document(data) if name.endswith(".json") else self._masker.mask(data)
         self.redactor.note_masked(name, masked)
         if is_whole and not masked:
-            _sync(path)
+            sync_path(path)
         else:
-            _rewrite_and_sync(path, kept)
+            _rewrite(path, kept)
         return FileRef(path=name, digest=f"sha256:{hashlib.sha256(kept).hexdigest()}", size=len(kept))
 
 
@@ -185,14 +184,11 @@ def _folders_of(root: Path, refs: Iterable[FileRef]) -> list[str]:
 def _head_and_tail(path: Path, masker: Masker) -> bytes:
     """Read a log, its middle left out where it is long; nothing of what else a guest put in its place."""
     try:
-        fd = os.open(path, FILE)
+        found = open_plain(path)
     except OSError:
         return b""
-    with os.fdopen(fd, "rb") as file:
-        facts = os.fstat(fd)
-        size = facts.st_size
-        if not stat.S_ISREG(facts.st_mode):
-            return b""
+    with found as file:
+        fd, size = file.fileno(), os.fstat(file.fileno()).st_size
         if size <= LOG_HEAD + LOG_TAIL:
             return file.read(LOG_HEAD + LOG_TAIL)
         head_end = _step_aside(fd, LOG_HEAD, masker)[0]
@@ -212,15 +208,11 @@ def _step_aside(fd: int, cut: int, masker: Masker) -> tuple[int, int]:
     return cut, cut
 
 
-def _rewrite_and_sync(path: str, data: bytes) -> None:
+def _rewrite(path: str, data: bytes) -> None:
     """Make the file hold exactly `data`, durably."""
     fd = _open_for_rewriting(path)
     try:
-        os.ftruncate(fd, 0)
-        written = 0
-        while written < len(data):
-            written += os.pwrite(fd, data[written:], written)
-        sync(fd)
+        rewrite(fd, data)
     finally:
         os.close(fd)
 
@@ -232,12 +224,3 @@ def _open_for_rewriting(path: str) -> int:
     except PermissionError:
         restore_rights(Path(path))
         return os.open(path, flags)
-
-
-def _sync(path: str) -> None:
-    """Make a file or a folder durable as it is."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)

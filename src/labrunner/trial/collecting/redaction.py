@@ -15,10 +15,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from labrunner.files.descriptors import write_all_at
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_if_possible
 from labrunner.files.strangers.sealing import say_name
 from labrunner.files.strangers.tree import Found, exists_in, find_data, walk
+from labrunner.files.uninterrupted import wait_out
 
 CHUNK: Final = 1 << 20
 MOST_NAMED: Final = 20
@@ -180,7 +182,7 @@ def _replace_by_copy(found: Found, source: int) -> None:
     target = os.open(place, _NEW, 0o600, dir_fd=found.folder)
     try:
         for at, chunk in _read(source, found.facts):
-            _write_all(target, chunk, at)
+            write_all_at(target, chunk, at)
         os.ftruncate(target, found.facts.st_size)
         os.fchmod(target, stat.S_IMODE(found.mode))
         os.rename(place, found.name, src_dir_fd=found.folder, dst_dir_fd=found.folder)
@@ -189,13 +191,6 @@ def _replace_by_copy(found: Found, source: int) -> None:
         raise
     finally:
         os.close(target)
-
-
-def _write_all(fd: int, data: bytes, at: int) -> None:
-    """Write all of it: a disk that gets full takes a part first, and refuses the rest."""
-    while data:
-        written = os.pwrite(fd, data, at)
-        data, at = data[written:], at + written
 
 
 def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
@@ -210,7 +205,8 @@ def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
 
 
 async def redact_cancelled(attempt: Path, masker: Masker) -> None:
-    """The same for an attempt that is being cancelled; told twice, it goes on without being awaited."""
+    """The same for an attempt that is being cancelled; told twice, it still comes to its end."""
     if masker.needles:
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(asyncio.to_thread(redact_cut_off, attempt, masker))
+        redacting = asyncio.ensure_future(asyncio.to_thread(redact_cut_off, attempt, masker))
+        await wait_out(redacting)
+        redacting.result()

@@ -12,7 +12,7 @@ import pytest
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Setup
 from labrunner.records.completion import Graded
-from labrunner.sandbox.docker.engine.contents import differing, take_prints
+from labrunner.sandbox.docker.watching.contents import differing, take_prints
 from tests.kit.docker.testimages import TOOLS_IN_A_VOLUME, Images
 from tests.kit.docker.trials import PASS, Trial, shell
 

@@ -25,7 +25,7 @@ def row(checks: tuple[Check, ...], name: str) -> Check:
 async def created(maker: DockerMaker, since: float) -> int:
     """How many containers were made since."""
     path = f"events?since={since:.9f}&until={time.time():.9f}&filters=%7B%22event%22%3A%5B%22create%22%5D%7D"
-    return len([event async for event in maker.engine._stream_json(path)])
+    return len([event async for event in maker.engine._connection().lines("GET", path)])
 
 
 @pytest.mark.parametrize("other", ["demands", "image", "folder"])

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
-
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.attempt.agent_side import AgentSide
 from labrunner.sandbox.docker.attempt.stage import Stage, make_scratch
@@ -168,10 +166,10 @@ class DockerCalls:
                 if message is None:
                     return
                 (out if message.stream == 1 else err).add(message.data)
-        except (aiohttp.ClientError, OSError):
+        except OSError:
             return
         finally:
-            await stream.close()
+            stream.close()
 
     def _config(self, call: ExecCall, mark: str, user: str) -> dict[str, Any]:
         assert self._agent is not None

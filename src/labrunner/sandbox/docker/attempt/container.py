@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.docker.engine.attachment import Attachment
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused
+from labrunner.sandbox.docker.engine.hijacked import Attachment
 from labrunner.sandbox.docker.engine.reconnect import PAUSE_S, outlast
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.wrapper.notes import Note, read_note
@@ -70,7 +70,7 @@ class Container:
     async def detach(self) -> None:
         """Let go of its streams; it goes on."""
         if self._attachment is not None:
-            await self._attachment.close()
+            self._attachment.close()
             self._attachment = None
 
     def note(self) -> Note:

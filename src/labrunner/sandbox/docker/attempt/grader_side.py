@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, replace
 
 from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
+from labrunner.files.durable import put_whole
 from labrunner.sandbox.docker.attempt.stage import NO_COMMAND, OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.replies import ContainerState
-from labrunner.sandbox.docker.watching.sightings import write_whole
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
 from labrunner.sandbox.door import Phase, PhaseEnd
@@ -55,7 +55,7 @@ class GraderSide:
         start, bell = self.stage.prepare(grader), secrets.token_hex(16)
         command = script.command_text(self.stage.basics, bell, start, number=self.tries)
         folder = self.stage.spec.folders.grader
-        await asyncio.to_thread(write_whole, folder, script.COMMAND_FILE, command.encode())
+        await asyncio.to_thread(put_whole, folder / script.COMMAND_FILE, command.encode(), is_synced=False)
         self.stage.is_handed_back = False
         dead = await self._ring(script.ring_text(self.stage.basics, bell, start))
         return dead or await self._await(grader)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.sandbox.docker.attempt.stage import Stage, can_look_into
-from labrunner.sandbox.docker.engine.contents import Contents, differing, take_prints
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.reconnect import outlast
 from labrunner.sandbox.docker.watching.baseline import Baseline, read_baseline, since, stamp, write_baseline
+from labrunner.sandbox.docker.watching.contents import Contents, differing, take_prints
 from labrunner.sandbox.docker.watching.residue import SCRATCH, changed_system
 
 CUT: Final = 200

@@ -6,24 +6,21 @@ Rules: over the engine's socket, never through its command line. Every call ends
 import asyncio
 import logging
 import os
-import stat
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, Final, Literal
-from urllib.parse import quote
+from contextlib import aclosing
+from typing import Any, BinaryIO, Final, Literal
+from urllib.parse import quote, urlencode
 
-import aiodocker
-import aiohttp
-from aiodocker.jsonstream import json_stream_stream
-from aiodocker.stream import Stream
-from yarl import URL
+import msgspec
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine import hostview
-from labrunner.sandbox.docker.engine.attachment import Attachment
+from labrunner.sandbox.docker.engine.address import find_address
+from labrunner.sandbox.docker.engine.connection import EngineConnection, Json
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, blamed
+from labrunner.sandbox.docker.engine.hijacked import Attachment, HijackedStream
 from labrunner.sandbox.docker.engine.logins import find_login
 from labrunner.sandbox.docker.engine.replies import (
     ContainerState,
@@ -43,12 +40,10 @@ FAREWELL_S: Final = 10.0
 LONGEST_FAREWELL_S: Final = 120.0
 """The same for one that answers, but not what it was asked."""
 SIGN_OF_LIFE_S: Final = 3.0
-UNIX: Final = "unix://"
-DEFAULT_SOCKET: Final = Path("/var/run/docker.sock")
+_STREAMS: Final = "stream=1&stdin=1&stdout=1&stderr=1&logs=0&detachKeys="
+_TAR: Final = {"Content-Type": "application/x-tar", "Content-Encoding": "gzip"}
 
 _log = logging.getLogger("labrunner.docker")
-
-Json = dict[str, Any]  # the engine's own words; taken apart in `answers`
 
 
 class Engine:
@@ -57,8 +52,7 @@ class Engine:
     def __init__(self, url: str | None = None) -> None:
         """Take the engine's address; by default that of DOCKER_HOST, else the usual ones."""
         self._url = url or os.environ.get("DOCKER_HOST")
-        self._docker: aiodocker.Docker | None = None
-        self._connector: aiohttp.BaseConnector | None = None
+        self._connected: EngineConnection | None = None
         self._answered_at = time.monotonic()
         self.is_given_up = False
         """It has been silent for so long that somebody left without it: it is asked for nothing more."""
@@ -92,11 +86,9 @@ class Engine:
 
     async def close(self) -> None:
         """Let go of every connection."""
-        if self._docker is not None:
-            await self._docker.close()
-        if self._connector is not None:
-            await self._connector.close()
-        self._docker = self._connector = None
+        if self._connected is not None:
+            await self._connected.close()
+        self._connected = None
         self.is_given_up = False
 
     async def facts(self) -> EngineFacts:
@@ -175,13 +167,15 @@ class Engine:
         """What the engine remembers to have done to a container in this time."""
         filters = quote(f'{{"container":["{container}"]}}')
         path = f"events?since={since:.9f}&until={until:.9f}&filters={filters}"
-        return tuple([str(event.get("Action")) async for event in self._stream_json(path)])
+        with blamed("asking for events"):
+            async with asyncio.timeout(CALL_S), aclosing(self._connection().lines("GET", path)) as lines:
+                return tuple([str(event.get("Action")) async for event in lines])
 
     async def said(self, container: str, stream: Literal["stdout", "stderr"] = "stdout") -> bytes:
         """What a container's first process wrote, as far as the engine keeps it."""
         path = f"containers/{container}/logs?{stream}=true"
         with blamed("asking what a container said"):
-            async with asyncio.timeout(CALL_S), self._query(path) as response:
+            async with asyncio.timeout(CALL_S), self._connection().open("GET", path) as response:
                 return join_frames(await response.read())
 
     async def connect(self, container: str, network: str) -> None:
@@ -216,60 +210,51 @@ class Engine:
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
         """Pull an image, logged in as the docker command is; yields what the engine tells on the way."""
         login = await asyncio.to_thread(find_login, name) if "/" in name else None
-        with blamed(f"pulling image {name}"):
-            async for line in self._client().images.pull(name, auth=login, stream=True):
-                yield PullNews.of(line)
+        named = {"fromImage": name} if _has_version(name) else {"fromImage": name, "tag": "latest"}
+        headers = {} if login is None else {"X-Registry-Auth": _compose_login(login, name)}
+        path = f"images/create?{urlencode(named)}"
+        async for line in self._news(f"pulling image {name}", path, headers=headers):
+            yield PullNews.of(line)
 
-    async def build(
-        self,
-        archive: Any,  # noqa: ANN401 - a file
-        tag: str,
-        labels: Mapping[str, str],
-    ) -> AsyncIterator[str]:
+    async def build(self, archive: BinaryIO, tag: str, labels: Mapping[str, str]) -> AsyncIterator[str]:
         """Build an image from a gzipped tar archive with a Dockerfile; yields its output, line by line."""
-        with blamed(f"building image {tag}"):
-            images = self._client().images
-            # A step that fails, or is cut off, would leave its container, which nothing marks as ours.
-            lines = images.build(
-                fileobj=archive, encoding="gzip", tag=tag, labels=labels, forcerm=True, stream=True
-            )
-            async for line in lines:
-                for text in str(line.get("stream") or "").splitlines():
-                    yield text
+        # A step that fails, or is cut off, would leave its container, which nothing marks as ours.
+        asked = {"t": tag, "labels": msgspec.json.encode(labels).decode(), "rm": "1", "forcerm": "1"}
+        path = f"build?{urlencode(asked)}"
+        async for line in self._news(f"building image {tag}", path, data=archive, headers=_TAR):
+            for text in str(line.get("stream") or "").splitlines():
+                yield text
+
+    async def _news(
+        self, doing: str, path: str, *, headers: Mapping[str, str], data: BinaryIO | None = None
+    ) -> AsyncIterator[Json]:
+        with blamed(doing):
+            async with aclosing(self._connection().lines("POST", path, data=data, headers=headers)) as lines:
+                async for line in lines:
+                    yield line
 
     async def archive(self, container: str, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a path of a container as a tar archive."""
         address = f"containers/{container}/archive?path={quote(path)}"
         with blamed(f"copying {path} out of a container"):
-            async with _abandoned(self._query(address)) as response:
+            async with self._connection().open("GET", address) as response:
                 async for chunk in response.content.iter_chunked(1 << 16):
                     yield chunk
 
-    async def call(self, container: str, config: Json) -> Stream:
+    async def call(self, container: str, config: Json) -> HijackedStream:
         """Start a command in a running container, and give its output as a stream."""
         answer: Json = await self._post(f"containers/{container}/exec", "preparing a call", config)
-
-        async def where() -> Any:  # noqa: ANN401 - the library's own shape
-            return URL(f"exec/{answer['Id']}/start"), b'{"Detach": false, "Tty": false}', False
-
-        stream = Stream(self._client(), where)
         with blamed("starting a call"):
             async with asyncio.timeout(CALL_S):
-                await stream.__aenter__()  # starts it now, not at the first byte
-        return stream
+                asked = b'{"Detach": false, "Tty": false}'
+                return await self._connection().hijack(f"exec/{answer['Id']}/start", asked)
 
     async def attach(self, container: str) -> Attachment:
         """Take hold of a container's standard streams, before it is started or while it runs."""
-
-        async def where() -> Any:  # noqa: ANN401 - the library's own shape
-            query = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1", "logs": "0", "detachKeys": ""}
-            return URL(f"containers/{container}/attach").with_query(query), None, False
-
-        stream = Stream(self._client(), where)
         with blamed("attaching to a container"):
             async with asyncio.timeout(CALL_S):
-                await stream.__aenter__()  # connects now, not at the first byte
-        return Attachment(stream)
+                path = f"containers/{container}/attach?{_STREAMS}"
+                return Attachment(await self._connection().hijack(path))
 
     async def _get(self, path: str, doing: str) -> Any:  # noqa: ANN401 - JSON
         return await self._ask("GET", path, doing)
@@ -285,71 +270,26 @@ class Engine:
         try:
             with blamed(doing):
                 async with asyncio.timeout(timeout_s):
-                    answer = await self._client()._query_json(path, method, data=body)  # noqa: SLF001 - see `_query`
+                    answer = await self._connection().ask(method, path, body)
         except EngineRefused:
             self._answered_at = time.monotonic()
             raise
         self._answered_at = time.monotonic()
         return answer
 
-    async def _stream_json(self, path: str) -> AsyncIterator[Json]:
-        with blamed("asking for events"):
-            async with asyncio.timeout(CALL_S), self._query(path) as response:
-                async for item in json_stream_stream(response):
-                    yield item
-
-    def _query(self, path: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return self._client()._query(path)  # noqa: SLF001 - the library has no public call for this
-
-    def _client(self) -> aiodocker.Docker:
-        if self._docker is None:
-            self._docker = self._connect()
-        return self._docker
-
-    def _connect(self) -> aiodocker.Docker:
-        url = self._url or (f"unix://{DEFAULT_SOCKET}" if _is_socket(DEFAULT_SOCKET) else None)
-        if url is not None and url.startswith(UNIX):
-            socket = Path(url.removeprefix(UNIX))
-            if not _is_socket(socket):
-                raise EngineGone("engine_gone", f"no Docker engine: {socket} is no socket")
-            # Each attempt holds a connection for its streams: no bound. None is used twice: an engine that
-            # was restarted would refuse the first call on each old one.
-            self._connector = aiohttp.UnixConnector(str(socket), limit=0, force_close=True)
-            return aiodocker.Docker("unix://localhost", connector=self._connector)
-        try:
-            if url is not None:
-                _check_address(url)
-            return aiodocker.Docker(url)
-        except (AssertionError, ValueError, ImportError) as error:
-            # The library finds no address, does not understand it, or has no means for it.
-            problem = f"DOCKER_HOST is not set and there is no {DEFAULT_SOCKET}"
-            if url is not None:
-                problem = f"DOCKER_HOST is {url!r}: {error}"
-            raise EngineGone("engine_gone", f"no Docker engine: {problem}") from error
+    def _connection(self) -> EngineConnection:
+        if self._connected is None:
+            self._connected = EngineConnection(find_address(self._url))
+        return self._connected
 
 
-@asynccontextmanager
-async def _abandoned(
-    query: AbstractAsyncContextManager[aiohttp.ClientResponse],
-) -> AsyncIterator[aiohttp.ClientResponse]:
-    """An answer of which nobody need read the end."""
-    async with query as response:
-        try:
-            yield response
-        finally:
-            response.close()
+def _has_version(name: str) -> bool:
+    """Whether a name says which image is meant: without tag or digest the engine would pull them all."""
+    last = name.rpartition("/")[2]
+    return ":" in last or "@" in last
 
 
-def _check_address(url: str) -> None:
-    """Raise ValueError for what is no address: the library would notice only when it connects."""
-    if URL(url).port == 0:
-        raise ValueError("port 0 is no port")
-    if URL(url).scheme == "npipe":
-        raise ValueError("named pipes are for Windows; write unix:///path/of/socket or tcp://host:port")
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:
-        return False
+def _compose_login(login: Mapping[str, str], name: str) -> str:
+    """A login as the engine takes it."""
+    where = {} if "identitytoken" in login else {"serveraddress": name.partition("/")[0]}
+    return urlsafe_b64encode(msgspec.json.encode({**login, **where})).decode()

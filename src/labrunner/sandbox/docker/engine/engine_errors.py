@@ -6,10 +6,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import aiodocker
 import aiohttp
 
 from labrunner.errors import SandboxFailed
+
+
+class CallRefused(Exception):
+    """The engine's own answer that a call can't be carried out, before it is known what was being done."""
+
+    def __init__(self, status: int, told: str) -> None:
+        """Take the status of its answer; 0 where it was told on the way."""
+        super().__init__(told)
+        self.status = status
 
 
 class EngineGone(SandboxFailed):
@@ -39,11 +47,9 @@ def blamed(doing: str) -> Iterator[None]:
     """Turn whatever a call to the engine can raise into one of the two."""
     try:
         yield
-    except aiodocker.DockerError as error:
-        if error.status == 900:  # the library's number for: no connection
-            raise EngineGone("engine_gone", f"{doing}: {error.message}") from error
-        raise EngineRefused(error.status, doing, error.message) from error
+    except CallRefused as error:
+        raise EngineRefused(error.status, doing, str(error)) from error
     except TimeoutError as error:
         raise EngineGone("engine_silent", f"{doing}: the engine did not answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise EngineGone("engine_gone", f"{doing}: {error!r}") from error
+        raise EngineGone("engine_gone", f"{doing}: {str(error) or repr(error)}") from error

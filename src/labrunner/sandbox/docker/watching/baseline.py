@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.docker.watching.sightings import write_synced
+from labrunner.files.durable import put_whole
 from labrunner.sandbox.door import AttemptFolders
 
 FILE: Final = "before.json"
@@ -49,7 +49,7 @@ def read_baseline(folders: AttemptFolders) -> Baseline | None:
 def write_baseline(folders: AttemptFolders, baseline: Baseline) -> None:
     """Note how it was."""
     with SandboxFailed.during("record", f"writing {folders.root / FILE}"):
-        write_synced(folders.root, FILE, msgspec.json.encode(baseline))
+        put_whole(folders.root / FILE, msgspec.json.encode(baseline))
 
 
 def stamp(changes: Iterable[str], layer: Path) -> dict[str, int]:

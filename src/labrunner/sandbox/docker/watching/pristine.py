@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from labrunner.sandbox.docker.engine.client import Engine
-from labrunner.sandbox.docker.engine.contents import Contents, take_prints
 from labrunner.sandbox.docker.engine.labels import Tag
 from labrunner.sandbox.docker.engine.reconnect import outlast
+from labrunner.sandbox.docker.watching.contents import Contents, take_prints
 
 
 class Pristine:

@@ -4,14 +4,12 @@ A note below `phase-NONCE` is the wrapper's own: nothing else knew the name befo
 in `phase` is believed for nothing that matters.
 """
 
-import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from labrunner.files.descriptors import FILE
+from labrunner.files.strangers.hostile import open_plain
 from labrunner.sandbox.door import PhaseEnd, PhaseName
 
 LARGEST_NOTE: Final = 64 * 1024
@@ -80,15 +78,10 @@ def _usage(note: Note, name: PhaseName) -> dict[str, float]:
 
 def _read(path: Path) -> bytes | None:
     try:
-        fd = os.open(path, FILE)
+        with open_plain(path) as file:
+            return file.read(LARGEST_NOTE)
     except OSError:
         return None
-    try:
-        return os.read(fd, LARGEST_NOTE) if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
 
 
 def _parse(data: bytes | None) -> dict[str, str] | None:
