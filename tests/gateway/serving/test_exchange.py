@@ -326,15 +326,17 @@ async def test_a_client_that_leaves_ends_the_request_outside(
     tmp_path: Path, provider: Provider, behaviour: Any
 ) -> None:
     provider.plan.append(behaviour)
+    seen = bytearray()
     async with run_gateway(tmp_path, provider) as front:
-        asking = asyncio.ensure_future(chat(front, stream=True))
-        await provider.begun.wait()
-        if behaviour == "hang_midway":
-            await asyncio.sleep(0.1)
-        asking.cancel()
+        async with make_client(front) as client:
+            asking = asyncio.ensure_future(collect(client, {**CASES[2][3], "stream": True}, seen))
+            await provider.begun.wait()
+            while behaviour == "hang_midway" and b"Hello" not in seen:
+                await asyncio.sleep(0.001)
+            asking.cancel()
         await asyncio.wait_for(provider.left.wait(), 20)
         while front.purse.held != Taking():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.001)
         (row,) = front.rows()
         assert (row.end, row.error) == ("client_gone", None)
         assert row.tokens is not None

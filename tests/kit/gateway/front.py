@@ -1,6 +1,7 @@
 """A gateway in this process, in front of the local provider."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class Front:
     run: Purse
     folder: Path
     callers: Callers
+    links: dict[str, ProviderLink]
 
     def rows(self) -> list[CallRow]:
         return list(read_calls(self.folder))
@@ -64,6 +66,7 @@ async def run_gateway(
     journal: CallJournal | None = None,
     patience: ClientPatience | None = None,
     max_clients: int = 256,
+    listener: socket.socket | None = None,
     server_tools: frozenset[str] = frozenset(),
     **entry: Any,
 ) -> AsyncIterator[Front]:
@@ -87,11 +90,11 @@ async def run_gateway(
             for each in DIALECTS
         }
         service = Service(links=links, patience=patience or ClientPatience(), max_clients=max_clients)
-        listener = stack.enter_context(listen_on_loopback())
+        listener = stack.enter_context(listener or listen_on_loopback())
         group = await stack.enter_async_context(asyncio.TaskGroup())
         serving = group.create_task(serve(listener, callers, service))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        yield Front(url=url, caller=caller, purse=purse, run=run, folder=folder, callers=callers)
+        yield Front(url=url, caller=caller, purse=purse, run=run, folder=folder, callers=callers, links=links)
         serving.cancel()
     journal.close()
 
