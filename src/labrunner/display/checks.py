@@ -9,13 +9,16 @@ from labrunner.display.text.quantities import format_count
 from labrunner.sandbox.door import Check
 
 
-def show_checks(checks: Sequence[Check]) -> RenderableType:
-    """Show a preflight report."""
+def show_checks(checks: Sequence[Check], *between: RenderableType) -> RenderableType:
+    """Show a preflight report, whatever else belongs to it, and the verdict last."""
     rows = [(_mark(check), check.name, check.message) for check in checks]
-    return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(*_verdict(checks)))
+    table = make_table(("", "check", "found"), rows)
+    return stack(table, *between, make_line(""), make_line(*_verdict(checks)))
 
 
-def show_machine(checks: Sequence[Check], scripts: Sequence[str] = ()) -> RenderableType:
+def show_machine(
+    checks: Sequence[Check], *between: RenderableType, scripts: Sequence[str] = ()
+) -> RenderableType:
     """Show what was found of a machine, without an experiment that says what is needed.
 
     `scripts` are Python files of this folder: perhaps a task is in one of them.
@@ -23,7 +26,8 @@ def show_machine(checks: Sequence[Check], scripts: Sequence[str] = ()) -> Render
     rows = [("ok" if check.passed else "no", check.name, check.message) for check in checks]
     told = "there is no experiment.yaml here, so only this machine was checked; "
     told += f"for a task in Python: lab doctor {scripts[0]}" if scripts else "`lab init` writes an experiment"
-    return stack(make_table(("", "check", "found"), rows), make_line(""), make_line(told))
+    table = make_table(("", "check", "found"), rows)
+    return stack(table, *between, make_line(""), make_line(told))
 
 
 def show_warnings(checks: Sequence[Check]) -> RenderableType | None:

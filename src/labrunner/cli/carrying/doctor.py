@@ -4,7 +4,7 @@ import asyncio
 import sys
 from dataclasses import replace
 
-from labrunner.cli.carrying.doors import list_doors
+from labrunner.cli.carrying.doors import NOUNS, list_doors
 from labrunner.cli.carrying.target import Call, find_scripts, make_target_app
 from labrunner.display.checks import show_checks, show_machine
 from labrunner.display.doors import show_doors
@@ -38,8 +38,7 @@ def _examine_machine(call: Call) -> int:
             canonical.encode_line({"checks": checks, "experiment": None, "known": known}).decode()
         )
     else:
-        make_console().print(show_machine(checks, find_scripts()))
-        make_console().print(show_doors(known))
+        make_console().print(show_machine(checks, show_doors(known, NOUNS), scripts=find_scripts()))
     return int(ExitCode.SUCCESS)
 
 
@@ -59,8 +58,7 @@ def _print(checks: list[Check], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(canonical.encode_line({"checks": checks, "known": known}).decode())
     else:
-        make_console().print(show_checks(checks))
-        make_console().print(show_doors(known))
+        make_console().print(show_checks(checks, show_doors(known, NOUNS)))
 
 
 app = make_target_app(

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from labrunner.executor.registry import EXECUTORS
-from labrunner.experiment.agents.catalogue import AGENTS
+from labrunner.experiment.agents.known_agents import AGENTS
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.experiment.sources.importers import IMPORTERS
 from labrunner.experiment.sources.registry import SOURCES
@@ -22,6 +22,7 @@ DOORS: Final[tuple[Registry[Any], ...]] = (
     SOLVERS,
     SCORERS,
 )
+NOUNS: Final = tuple(door.noun for door in DOORS)
 
 
 def list_doors() -> list[dict[str, str]]:

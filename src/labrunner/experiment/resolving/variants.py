@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labrunner.experiment.agents.catalogue import read_agent
+from labrunner.experiment.agents.known_agents import read_agent
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
 from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate

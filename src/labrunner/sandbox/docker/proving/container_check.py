@@ -7,6 +7,7 @@ from typing import Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.experiment.resolved import SandboxPlan
+from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.records.barrier import explain_barrier
 from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
@@ -23,13 +24,13 @@ SLOW_S: Final = 2.0
 def unreachable(failure: AttemptFailed) -> Check:
     """Say that there is no engine, and what to do."""
     told = f"{failure}; start Docker, let this user reach its socket, or set DOCKER_HOST"
-    return Check(name="docker", passed=False, message=told)
+    return Check(name=DOCKER, passed=False, message=told)
 
 
 def check_engine(facts: EngineFacts) -> Check:
     """Say which engine answers."""
     size = f"{facts.cpus} cpus, {facts.memory_bytes / 2**30:.1f} GiB"
-    return Check(name="docker", passed=True, message=f"engine {facts.version} answers: {size}")
+    return Check(name=DOCKER, passed=True, message=f"engine {facts.version} answers: {size}")
 
 
 def check_room(facts: EngineFacts) -> Check:
