@@ -5,6 +5,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
+from labrunner.experiment.options.table import flag
 from labrunner.registry import Registry
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import TrialContext
@@ -31,8 +32,8 @@ EXECUTORS: Final = Registry(
 
 def make_named_executor(name: str, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
     """Make the executor of that name."""
-    made: object = EXECUTORS.find(name, "--executor")(context, make)
+    made: object = EXECUTORS.find(name, flag("executor"))(context, make)
     if not isinstance(made, Executor):
         told = f"the executor {name!r} must be made an Executor, found a {type(made).__name__}"
-        raise InputError("--executor", told)
+        raise InputError(flag("executor"), told)
     return made

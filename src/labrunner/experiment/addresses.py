@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from labrunner.errors import InputError
+from labrunner.experiment.options.table import find_option
 
 HIDDEN: Final = "***"
 _CREDENTIALS: Final = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
@@ -35,7 +36,10 @@ def reveal_address(
     """An address to be used: one whose credentials were hidden is looked for in the environment."""
     if address is None or f"//{HIDDEN}@" not in address:
         return address
-    names = ("LAB_MODEL_BASE_URL", f"{re.sub(r'[^A-Za-z0-9]', '_', provider).upper()}_BASE_URL")
+    names = (
+        find_option("model_base_url").variable,
+        f"{re.sub(r'[^A-Za-z0-9]', '_', provider).upper()}_BASE_URL",
+    )
     for name in names:
         given = environment.get(name, "")
         if hide_credentials(given) == address:

@@ -12,6 +12,7 @@ from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.executor.registry import LOCAL, make_named_executor
 from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, Program
 from labrunner.records.run import RunRecord
 from labrunner.runner.rereading import reread_file
@@ -54,7 +55,7 @@ class PythonTasks:
             return make_named_executor(name, context, make)
         if name != LOCAL:
             told = f"solvers and scorers in Python run in this process; {name} can't carry them out"
-            raise InputError("--executor", told)
+            raise InputError(flag("executor"), told)
         from labrunner.solve.running.python_executor import SolveExecutor
 
         return SolveExecutor(context, make, lambda: self._find(context, program))

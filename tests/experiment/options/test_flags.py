@@ -1,4 +1,4 @@
-"""A flag of a run's option stands in the table, and nowhere else in the source."""
+"""Flags and variables of a run's options stand in the table, and nowhere else in the source."""
 
 import ast
 import re
@@ -45,6 +45,19 @@ def test_flags_are_written_in_the_table_alone() -> None:
         for flag in FLAGS.findall(text)
     ]
     assert len(files) > 300
+    assert found == []
+
+
+def test_variables_are_named_in_the_table_alone() -> None:
+    variables = {option.variable for option in OPTIONS if option.flags}
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted(ROOT.rglob("*.py"))
+        if TABLE not in path.parents
+        for line, text in texts(path)
+        if not variables.isdisjoint(re.findall(r"\bLAB_\w+", text))
+    ]
+    assert len(variables) > 30
     assert found == []
 
 

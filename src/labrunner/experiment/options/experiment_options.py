@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from labrunner.experiment.options import kinds, spelling
-from labrunner.experiment.options.option import CONTINUED, REGRADED, Kept, Laid, Override, RunOption
+from labrunner.experiment.options.option import CONTINUED, REGRADED, Laid, Override, ReadByName, RunOption
 
 _CONCURRENCY: Final = Override("max_concurrency", int | str | None)
 _SETS: Final = Override("sets", tuple[tuple[str, str], ...], "one after another")
@@ -12,7 +12,7 @@ _SETS: Final = Override("sets", tuple[tuple[str, str], ...], "one after another"
 EXPERIMENT_OPTIONS: Final = (
     RunOption(
         name="sandbox",
-        goal=Kept(Override("sandbox", str | None)),
+        goal=ReadByName(Override("sandbox", str | None)),
         flags=("--sandbox",),
         help="docker, bubblewrap or process, instead of the experiment's",
         kind=kinds.TEXT,
@@ -42,13 +42,13 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="reducers",
-        goal=Kept(Override("reducers", tuple[str, ...])),
+        goal=ReadByName(Override("reducers", tuple[str, ...])),
         functions=(),
         is_for_python_tasks=True,
     ),
     RunOption(
         name="limit",
-        goal=Kept(Override("limit", int | None)),
+        goal=ReadByName(Override("limit", int | None)),
         flags=("--limit",),
         help="only the first N tasks",
         word=int,
@@ -58,7 +58,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="sample_id",
-        goal=Kept(Override("task_ids", tuple[str, ...])),
+        goal=ReadByName(Override("task_ids", tuple[str, ...])),
         flags=("--task-id", "--sample-id"),
         help="only these tasks (glob; repeatable)",
         commands=REGRADED,
@@ -70,7 +70,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="tag",
-        goal=Kept(Override("tags", tuple[str, ...])),
+        goal=ReadByName(Override("tags", tuple[str, ...])),
         flags=("--tag",),
         help="only tasks with this tag (repeatable)",
         word=list[str],
@@ -81,7 +81,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="variant",
-        goal=Kept(Override("variants", tuple[str, ...])),
+        goal=ReadByName(Override("variants", tuple[str, ...])),
         flags=("--variant",),
         help="only this variant (repeatable)",
         commands=REGRADED,
@@ -92,7 +92,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="set",
-        goal=Kept(_SETS),
+        goal=ReadByName(_SETS),
         flags=("--set",),
         help="a.b=c: set a field (repeatable)",
         commands=CONTINUED,
@@ -105,7 +105,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="budget",
-        goal=Kept(_SETS),
+        goal=ReadByName(_SETS),
         kind=kinds.MAP,
         annotation="Mapping[str, float]",
         about='What the whole run may use, such as `{"cost_usd": 5, "tokens": 1_000_000}`.',
@@ -113,7 +113,7 @@ EXPERIMENT_OPTIONS: Final = (
     ),
     RunOption(
         name="env",
-        goal=Kept(Override("env", Mapping[str, str], "name by name")),
+        goal=ReadByName(Override("env", Mapping[str, str], "name by name")),
         flags=("--env",),
         help="K=V: a variable for the agent (repeatable)",
         word=list[str],
@@ -164,5 +164,5 @@ EXPERIMENT_OPTIONS: Final = (
         help="failed, always or never: which workspaces are kept",
         annotation='Literal["failed", "always", "never"]',
     ),
-    RunOption(name="grader_dir", goal=Kept(Override("grader_dir", str | None)), functions=()),
+    RunOption(name="grader_dir", goal=ReadByName(Override("grader_dir", str | None)), functions=()),
 )

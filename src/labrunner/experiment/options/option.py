@@ -46,7 +46,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReadByName:
     """It is read by its name where it is obeyed."""
 
     override: Override
@@ -74,7 +74,7 @@ class OfCommand:
     field: str
 
 
-Goal: TypeAlias = Laid | Entry | Kept | PolicyPart | OfRun | OfCommand
+Goal: TypeAlias = Laid | Entry | ReadByName | PolicyPart | OfRun | OfCommand
 Reader: TypeAlias = Callable[[Any, str], Any]
 """Makes of a value, and of the option's name for messages, what its goal takes."""
 

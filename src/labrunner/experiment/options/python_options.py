@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from labrunner.experiment.options import kinds, spelling
-from labrunner.experiment.options.option import CONTINUED, Entry, Kept, Override, PolicyPart, RunOption
+from labrunner.experiment.options.option import CONTINUED, Entry, Override, PolicyPart, ReadByName, RunOption
 
 _LIMITS: Final = Override("limits", Mapping[str, Any], "name by name")
 
 PYTHON_OPTIONS: Final = (
     RunOption(
         name="model",
-        goal=Kept(Override("model", str | None)),
+        goal=ReadByName(Override("model", str | None)),
         flags=("--model",),
         help="a Python task's model: provider/name, or mock/echo; a run for each (repeatable)",
         word=list[str],
@@ -21,7 +21,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="model_base_url",
-        goal=Kept(Override("model_base_url", str | None)),
+        goal=ReadByName(Override("model_base_url", str | None)),
         flags=("--model-base-url",),
         help="where the model's provider answers",
         kind=kinds.TEXT,
@@ -29,7 +29,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="task_args",
-        goal=Kept(Override("task_arguments", Mapping[str, Any], "name by name")),
+        goal=ReadByName(Override("task_arguments", Mapping[str, Any], "name by name")),
         flags=("-T",),
         help="name=value: an argument of @task (repeatable)",
         word=list[str],
@@ -42,7 +42,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="solver",
-        goal=Kept(Override("solver", str | None)),
+        goal=ReadByName(Override("solver", str | None)),
         flags=("--solver",),
         help="a solver by name, instead of the Python task's own",
         kind=kinds.TEXT,
@@ -50,7 +50,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="solver_args",
-        goal=Kept(Override("solver_arguments", Mapping[str, Any], "name by name")),
+        goal=ReadByName(Override("solver_arguments", Mapping[str, Any], "name by name")),
         flags=("-S",),
         help="name=value: an argument of --solver (repeatable)",
         word=list[str],
@@ -63,7 +63,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="scorer",
-        goal=Kept(Override("scorer", str | None)),
+        goal=ReadByName(Override("scorer", str | None)),
         flags=("--scorer",),
         help="a scorer by name, instead of the Python task's own",
         kind=kinds.TEXT,
@@ -71,7 +71,7 @@ PYTHON_OPTIONS: Final = (
     ),
     RunOption(
         name="generate",
-        goal=Kept(Override("generate", Mapping[str, Any], "name by name")),
+        goal=ReadByName(Override("generate", Mapping[str, Any], "name by name")),
         flags=("-G",),
         help="name=value: a setting of the model (repeatable)",
         word=list[str],

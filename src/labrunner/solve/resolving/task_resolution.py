@@ -85,12 +85,12 @@ def _with_named(task: Task, overrides: Overrides) -> Task:
     """Put in the solver and the scorer that options name, and what names in the task stand for."""
     solver = replace_names(SOLVERS, task.solver, f"{_where(task)}: solver")
     if overrides.solver is not None:
-        solver = make_named(SOLVERS, overrides.solver, overrides.solver_arguments, "--solver")
+        solver = make_named(SOLVERS, overrides.solver, overrides.solver_arguments, flag("solver"))
     elif overrides.solver_arguments:
-        raise InputError("-S", "gives arguments of a solver; name it with --solver")
+        raise InputError(flag("solver_args"), f"gives arguments of a solver; name it with {flag('solver')}")
     scorer = replace_names(SCORERS, task.scorer, f"{_where(task)}: scorer")
     if overrides.scorer is not None:
-        scorer = make_named(SCORERS, overrides.scorer, {}, "--scorer")
+        scorer = make_named(SCORERS, overrides.scorer, {}, flag("scorer"))
     return replace(task, solver=solver, scorer=scorer)
 
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from labrunner.errors import InputError, LabError, StoreError
+from labrunner.experiment.options.table import find_option
 from labrunner.files.durable import say
 from labrunner.records.run import Counts, StatusRecord
 from labrunner.store.layout import RunPaths
@@ -27,7 +28,7 @@ _SHOWN: Final = 8
 
 def default_runs() -> Path:
     """Where runs are kept when nobody says so: as the command line's `--log-dir`."""
-    return Path(os.environ.get("LAB_LOG_DIR") or DEFAULT_RUNS)
+    return Path(os.environ.get(find_option("log_dir").variable) or DEFAULT_RUNS)
 
 
 def nearest_runs(asked: Path) -> Path:
