@@ -190,3 +190,16 @@ def test_contributors_read_of_every_room_in_order() -> None:
 @pytest.mark.parametrize("word", [*get_args(RunStatus), "crashed", "graded", "failed", "unreadable"])
 def test_every_state_and_outcome_is_in_the_glossary(word: str) -> None:
     assert re.search(rf"^\| .*\b{word}\b.* \|", read("docs/concepts.md"), re.MULTILINE)
+
+
+def test_files_that_contributors_read_of_are_there_and_hold_what_is_said() -> None:
+    text = read("CONTRIBUTING.md")
+    places = (ROOT, ROOT / "src/labrunner")
+    named = re.findall(r"(?<![\w/}])((?:[a-z_]+/)+[\w-]+\.(?:py|md))(?![\w/])", text)
+    assert len(named) > 60
+    assert [name for name in named if not any((place / name).is_file() for place in places)] == []
+    for file, word in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", text):
+        source = next(place / file for place in places if (place / file).is_file()).read_text("utf-8")
+        assert re.search(rf"^\s*(?:async def|def|class) {word}\b|^{word}\b", source, re.MULTILINE), (
+            f"{file}: {word}"
+        )

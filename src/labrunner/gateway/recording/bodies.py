@@ -17,14 +17,14 @@ _LISTS: Final = ("messages", "input", "contents", "tools", "system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptBody:
     """A body: its digest, and the lines that hold it."""
 
     digest: str
     rows: tuple[BodyRow, ...]
 
 
-def keep_request(sent: bytes) -> Kept:
+def keep_request(sent: bytes) -> KeptBody:
     """Take a request's body apart."""
     body = canonical.decode_plain(sent)
     if not isinstance(body, dict):
@@ -36,10 +36,10 @@ def keep_request(sent: bytes) -> Kept:
             rows += pieces
             body[name] = [{PIECE: piece.digest} for piece in pieces]
     whole = _keep_json(body)
-    return Kept(digest=whole.digest, rows=(*rows, whole))
+    return KeptBody(digest=whole.digest, rows=(*rows, whole))
 
 
-def keep_bytes(data: bytes) -> Kept:
+def keep_bytes(data: bytes) -> KeptBody:
     """Keep bytes as they are."""
     digest = canonical.digest_bytes(data)
     try:
@@ -47,7 +47,7 @@ def keep_bytes(data: bytes) -> Kept:
     except UnicodeDecodeError:
         packed = base64.b64encode(data).decode()
         row = BodyRow(schema_version="call_body_v1", digest=digest, form="base64", body=packed)
-    return Kept(digest=digest, rows=(row,))
+    return KeptBody(digest=digest, rows=(row,))
 
 
 def put_together(digest: str, rows: Mapping[str, BodyRow]) -> object:

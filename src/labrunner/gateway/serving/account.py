@@ -13,7 +13,7 @@ from labrunner.gateway.dialects.speech import Ask, Heard, Tokens
 from labrunner.gateway.metering.pricelist import Cost
 from labrunner.gateway.metering.purse import Hold, Taking
 from labrunner.gateway.metering.weighing import Weighed, weigh
-from labrunner.gateway.recording.bodies import Kept, keep_bytes, keep_request
+from labrunner.gateway.recording.bodies import KeptBody, keep_bytes, keep_request
 from labrunner.gateway.serving.caller import Caller, ProviderEntry
 from labrunner.gateway.serving.providerlink import Sending
 from labrunner.records.encoding.canonical import stamp
@@ -80,7 +80,7 @@ class Account:
 
     def _make_row(
         self, heard: Heard | None, weighed: Weighed | None, cost: Cost | None, ended: datetime
-    ) -> tuple[CallRow, list[Kept]]:
+    ) -> tuple[CallRow, list[KeptBody]]:
         ask, hearing = self.ask, self.hearing
         request = keep_request(ask.body) if ask is not None and ask.body else None
         answer = keep_bytes(hearing.content) if hearing is not None and hearing.content else None
