@@ -1,7 +1,7 @@
 """`bench analysis`: what it takes to look at a long run: `lab show`, and a group-by with `lab query`.
 
 Both as a person calls them, from the start of the process to its end. Against reading the files that they
-need once. The run is made without running anything: the rows that an engine would have committed.
+need once. The run is made without running anything: the rows that a runner would have committed.
 """
 
 import subprocess

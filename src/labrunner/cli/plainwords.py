@@ -1,7 +1,7 @@
 """Commands that take plain words as they are, without loading what would check them.
 
-Typer checks every value with pydantic, whose import takes longer than many a command: 0.09 s of processor
-time, to the 0.23 s that a small `lab query` takes in all (`bench shortcuts`). A word that is text where
+Typer checks every value with pydantic, whose import takes longer than many a command: 0.07 s of processor
+time, and a small `lab query` would take 1.18 times as much (`bench shortcuts`). A word that is text where
 text is expected, one of the choices, or a default needs no check.
 
 Rule: whatever is not as plain as that is left to Typer, messages included.

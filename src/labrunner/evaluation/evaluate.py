@@ -1,4 +1,4 @@
-"""`eval()` and its kin: runs of Python tasks from Python, on the same engine as the command line.
+"""`eval()` and its kin: runs of Python tasks from Python, by the same runner as the command line.
 
 Every option of a run is a keyword. Each function returns logs, also when a run failed or was interrupted.
 """

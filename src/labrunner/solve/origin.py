@@ -1,6 +1,6 @@
 """Where Python tasks come from: files to experiments, runs back to tasks, experiments to executors.
 
-The engine knows nothing of Python tasks; whoever starts a run hands it `PythonTasks.executor` and
+The runner knows nothing of Python tasks; whoever starts a run hands it `PythonTasks.executor` and
 `PythonTasks.reread`. Light to import: the rest of this room is loaded when a Python task is met.
 """
 

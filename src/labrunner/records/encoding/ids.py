@@ -3,8 +3,8 @@
 A trial's id comes from variant, task and replication, never from the run: the same trial has the same
 id in every run of an experiment, and it is safe as a folder's name.
 
-Tokens are drawn 64 at a time: each call of the system lets other threads in, and drawn one by one they take
-a tenth more of the processor, for trials that do nothing (`bench shortcuts`).
+Tokens are drawn 64 at a time: each call of the system lets other threads in, and drawn one by one they make
+trials that do nothing take 1.18 times the processor time (`bench shortcuts`).
 """
 
 import hashlib
