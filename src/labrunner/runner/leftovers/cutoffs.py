@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.buffering.transcripts import read_transcripts, rescue_transcripts
@@ -22,9 +21,17 @@ async def let_go(cut_off: Sequence[AttemptNote], paths: RunPaths, writer: RunWri
         await writer.note_cut_off(note.token)
 
 
-def find_cut_offs(trial: Path) -> tuple[str, ...]:
-    """Folders of a trial's attempts that were set aside."""
-    try:
-        return tuple(sorted(name for name in os.listdir(trial) if ".cut-" in name))  # noqa: PTH208 - for every trial: half the time
-    except FileNotFoundError:
-        return ()
+class CutOffs:
+    """Finds folders of attempts that were set aside; asked for every trial, so that paths are texts here."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        """Take the run."""
+        self._folder = str(paths.trial_folders)
+
+    def find(self, trial_id: str) -> tuple[str, ...]:
+        """Those of one trial."""
+        try:
+            names = os.listdir(f"{self._folder}/{trial_id}")  # noqa: PTH208 - as above
+        except FileNotFoundError:
+            return ()
+        return tuple(sorted(name for name in names if ".cut-" in name))

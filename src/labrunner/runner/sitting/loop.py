@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from labrunner.executor.door import Executor
+from labrunner.runner.leftovers.cutoffs import CutOffs
 from labrunner.runner.leftovers.decide import Resumption
 from labrunner.runner.leftovers.leavings import SANDBOX_ONLY, choose_leavings
 from labrunner.runner.plan import Plan, Work
@@ -39,6 +40,7 @@ class RunLoop:
         self._notes = StoreNotes(writer, self._places)
         self._settlement = Settlement(plan=plan, course=course, gate=self._gate)
         self._publisher = Publisher(experiment=plan.experiment, run_id=plan.run_id)
+        self._cut_offs = CutOffs(plan.paths)
 
     async def run(self) -> None:
         """Carry out everything owed, or stop when asked to; everything finished is durable on return."""
@@ -112,7 +114,7 @@ class RunLoop:
         trial_id, policy = ended.assignment.trial_id, self._plan.experiment.policy
         if ended.failure is not None:
             self._course.count_error(ended.failure, trial_id, policy)
-        rows, bug = await publish(ended, self._publisher, self._writer, self._plan.paths)
+        rows, bug = await publish(ended, self._publisher, self._writer, self._cut_offs.find(trial_id))
         if bug is not None and ended.failure is None:
             self._course.count_error(bug, trial_id, policy)
         if rows is not None:

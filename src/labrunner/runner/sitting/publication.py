@@ -17,9 +17,7 @@ from labrunner.records.rows import (
     TrialRow,
     slot_commit_id,
 )
-from labrunner.runner.leftovers.cutoffs import find_cut_offs
 from labrunner.runner.sitting.queue import EndedAttempt
-from labrunner.store.layout import RunPaths
 from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 
@@ -130,13 +128,13 @@ class Publisher:
 
 
 async def publish(
-    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, paths: RunPaths
+    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, cut_offs: tuple[str, ...]
 ) -> tuple[SlotRows | None, Failed | None]:
     """Have a slot's rows made durable, and committed in their turn; none where it was final already.
 
     A row that its own schema refuses is a bug of ours, which is told: one trial's result, not the run's end.
     """
-    token, cut_offs = ended.assignment.token, find_cut_offs(paths.trial(ended.assignment.trial_id))
+    token = ended.assignment.token
     rows = publisher.rows(ended.assignment, ended.attempts, cut_offs)
     try:
         return rows if await writer.finish(rows, token=token) else None, None
