@@ -188,3 +188,18 @@ async def test_a_disk_that_takes_no_rows_ends_the_service(tmp_path: Path, provid
         await ask_until_the_end(tmp_path, provider, journal)
     assert caught.value.subgroup(StoreError) is not None
     journal.close()
+
+
+async def test_small_pieces_do_not_wait_for_each_other(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = asyncio.open_connection, list[int]()
+
+    async def look(*, sock: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return await real(sock=sock)
+
+    monkeypatch.setattr(asyncio, "open_connection", look)
+    async with run_gateway(tmp_path, provider) as front, make_client(front) as client:
+        assert (await client.post(PATH, json=BODY)).status_code == 200
+    assert seen == [1]

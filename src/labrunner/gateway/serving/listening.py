@@ -97,6 +97,8 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
 async def _attend(client: socket.socket, callers: Callers, service: Service) -> None:
     """Serve one connection."""
     try:
+        # asyncio does this only for sockets that were made with TCP by name: a planted one does not say so.
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader, writer = await asyncio.open_connection(sock=client)
     except OSError:
         client.close()
