@@ -27,7 +27,7 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.records import schema
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.records.rows import SlotRows
-from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.newrun import Descent, create_new_run, make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies

@@ -8,7 +8,7 @@ import pytest
 from labrunner.experiment.resolved import Setup
 from labrunner.files.host import boot_id
 from labrunner.records.completion import Completion, Graded
-from labrunner.runner.leftovers.decide import Situation, plan_resumption
+from labrunner.runner.leftovers.resumption import Situation, plan_resumption
 from labrunner.sandbox.bare import ProcessMaker
 from labrunner.sandbox.bubblewrap.namespaced import BubblewrapMaker
 from labrunner.sandbox.bubblewrap.program import works_here

@@ -22,7 +22,7 @@ from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.pace import PACE, RunPace
 from labrunner.runner.concurrency import concurrency_of
-from labrunner.runner.leftovers.look import resume
+from labrunner.runner.leftovers.taking_up import resume
 from labrunner.runner.newrun import Descent, create_new_run, make_record
 from labrunner.runner.plan import Plan, never
 from labrunner.runner.reports.advice import advice_on_damage

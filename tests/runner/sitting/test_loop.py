@@ -9,7 +9,7 @@ from labrunner.experiment import codec
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Graded
-from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.newrun import make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies

@@ -7,7 +7,7 @@ from labrunner.analysis.sums.expense import Timing
 from labrunner.analysis.sums.tally import Trial
 from labrunner.policy.budget import Spending, limits_of
 from labrunner.records.glance import TrialGlance
-from labrunner.runner.leftovers.decide import Resumption
+from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.plan import Plan
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.survey import survey

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from labrunner.executor.door import Executor
 from labrunner.runner.leftovers.cutoffs import CutOffs
-from labrunner.runner.leftovers.decide import Resumption
 from labrunner.runner.leftovers.leavings import SANDBOX_ONLY, choose_leavings
+from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.plan import Plan, Work
 from labrunner.runner.sitting.course import Course
 from labrunner.runner.sitting.gate import DispatchGate

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion, Failed
-from labrunner.runner.leftovers.decide import Resumption
-from labrunner.runner.leftovers.look import take_up
+from labrunner.runner.leftovers.resumption import Resumption
+from labrunner.runner.leftovers.taking_up import take_up
 from labrunner.runner.plan import Plan, Work
 from labrunner.trial.assignment import Assignment
 

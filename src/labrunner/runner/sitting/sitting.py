@@ -11,9 +11,9 @@ from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError, RunStatus, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.runner.leftovers.cutoffs import let_go
-from labrunner.runner.leftovers.decide import Resumption
 from labrunner.runner.leftovers.leavings import find_unreleased
 from labrunner.runner.leftovers.recounting import find_finished, recount_spending
+from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies
 from labrunner.runner.sitting.loop import RunLoop

@@ -5,7 +5,7 @@ import pytest
 
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import PhaseFact
-from labrunner.runner.leftovers.decide import Situation, plan_resumption
+from labrunner.runner.leftovers.resumption import Situation, plan_resumption
 from labrunner.sandbox.door import Survivor
 from labrunner.store.buffering.attempts import AttemptNote
 

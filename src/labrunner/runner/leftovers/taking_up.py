@@ -3,7 +3,7 @@
 from labrunner.executor.door import Executor
 from labrunner.experiment.schedule import Schedule
 from labrunner.files.host import boot_id
-from labrunner.runner.leftovers.decide import Resumption, Situation, plan_resumption
+from labrunner.runner.leftovers.resumption import Resumption, Situation, plan_resumption
 from labrunner.runner.plan import Plan, Work
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.writing.writer import RunWriter
