@@ -74,7 +74,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "an unknown field deep inside": (
         f"name: x\n{TASKS}{GRADER}agent:\n  command: x\n  zzz: 1\n",
-        "experiment.yaml:6: agent.zzz: there is no such field; known fields: command, dir, stdin, env, secrets, user, "
+        "experiment.yaml:6: agent.zzz: there is no such field; known fields: use, command, dir, stdin, env, secrets, user, "
         "network, timeout_s, error_exit_codes, require_result",
     ),
     "a relative folder of an image": (
