@@ -1,8 +1,8 @@
 """Attempts that a crash, a stop or an outage cut off: their folders and transcripts stay as evidence."""
 
 import asyncio
-import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.buffering.transcripts import read_transcripts, rescue_transcripts
@@ -22,16 +22,29 @@ async def let_go(cut_off: Sequence[AttemptNote], paths: RunPaths, writer: RunWri
 
 
 class CutOffs:
-    """Finds folders of attempts that were set aside; asked for every trial, so that paths are texts here."""
+    """Finds folders of attempts that were set aside: where a trial had a folder before, or is tried anew.
+
+    The others are not looked at: that would have the loop wait for a disk, for every trial.
+    """
 
     def __init__(self, paths: RunPaths) -> None:
-        """Take the run."""
-        self._folder = str(paths.trial_folders)
+        """See which trials have folders, before this sitting makes any."""
+        self._folder = paths.trial_folders
+        self._suspects = set(_names(self._folder))
+
+    def expect(self, trial_id: str) -> None:
+        """A trial is tried as if it had not been: what it left is going to be set aside."""
+        self._suspects.add(trial_id)
 
     def find(self, trial_id: str) -> tuple[str, ...]:
         """Those of one trial."""
-        try:
-            names = os.listdir(f"{self._folder}/{trial_id}")  # noqa: PTH208 - as above
-        except FileNotFoundError:
+        if trial_id not in self._suspects:
             return ()
-        return tuple(sorted(name for name in names if ".cut-" in name))
+        return tuple(sorted(name for name in _names(self._folder / trial_id) if ".cut-" in name))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except FileNotFoundError:
+        return []

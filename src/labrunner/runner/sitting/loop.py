@@ -103,6 +103,7 @@ class RunLoop:
                     self._queue.put_back(slot, ended.attempts, ready_at=time.monotonic() + wait_s)
                 case Owe():
                     # Before its slot is carried out again: notes speak of folders that are then another's.
+                    self._cut_offs.expect(ended.assignment.trial_id)
                     await self._notes.cut_off(ended)
                     await self._executor.release(ended.assignment, SANDBOX_ONLY)
                     self._queue.put_back(slot, ended.work.history, ready_at=time.monotonic())

@@ -4,6 +4,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion, Failed
 from labrunner.runner.leftovers.resumption import Resumption
@@ -12,9 +14,11 @@ from labrunner.runner.plan import Plan, Work
 from labrunner.trial.assignment import Assignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedAttempt:
-    """An attempt that came to its end, before it is decided what follows from it."""
+class EndedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that came to its end, before it is decided what follows from it.
+
+    A Struct, as the steps of its settlement are: made for every attempt, and ten times faster.
+    """
 
     work: Work
     assignment: Assignment

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from labrunner.policy.breaker import Ruling
 from labrunner.policy.retry import Retry, decide_retry
 from labrunner.records.cause import Cause
@@ -19,23 +21,20 @@ from labrunner.runner.sitting.gate import DispatchGate
 from labrunner.runner.sitting.queue import EndedAttempt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owe:
+class Owe(msgspec.Struct, frozen=True, kw_only=True):
     """An outage ended it: its slot is owed, and nothing was spent."""
 
     ended: EndedAttempt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryAgain:
+class TryAgain(msgspec.Struct, frozen=True, kw_only=True):
     """Its trial is tried again, after a while."""
 
     ended: EndedAttempt
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclude:
+class Conclude(msgspec.Struct, frozen=True, kw_only=True):
     """Its end is its slot's."""
 
     ended: EndedAttempt
