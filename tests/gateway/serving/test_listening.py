@@ -199,7 +199,7 @@ async def test_small_pieces_do_not_wait_for_each_other(
         seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         return await real(sock=sock)
 
-    monkeypatch.setattr(asyncio, "open_connection", look)
+    monkeypatch.setattr(asyncio, "open_connection", look)  # the socket of a connection is nobody's to see
     async with run_gateway(tmp_path, provider) as front, make_client(front) as client:
         assert (await client.post(PATH, json=BODY)).status_code == 200
     assert seen == [1]
