@@ -15,7 +15,7 @@ from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import KEPT
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.maker import DockerMaker
-from labrunner.sandbox.docker.proving.container_check import check_volumes
+from labrunner.sandbox.docker.probing.container_check import check_volumes
 from labrunner.sandbox.door import Check, Demands
 from tests.kit.builders import make_sandbox
 from tests.kit.docker.site import GRADE, Site

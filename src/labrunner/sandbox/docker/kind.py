@@ -18,7 +18,7 @@ def _make(*, anew: bool) -> SandboxMaker:
 async def _examine() -> tuple[Check, ...]:
     """Ask the engine; no container is made."""
     from labrunner.sandbox.docker.engine.client import Engine
-    from labrunner.sandbox.docker.proving.container_check import check_engine, check_room, unreachable
+    from labrunner.sandbox.docker.probing.container_check import check_engine, check_room, unreachable
 
     try:
         engine = Engine()

@@ -31,7 +31,7 @@ from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.engine.reconnect import outlast
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
-from labrunner.sandbox.docker.proving.container_check import (
+from labrunner.sandbox.docker.probing.container_check import (
     check_barrier,
     check_deferred,
     check_demands,
@@ -42,8 +42,8 @@ from labrunner.sandbox.docker.proving.container_check import (
     check_volumes,
     unreachable,
 )
-from labrunner.sandbox.docker.proving.probe import probe
-from labrunner.sandbox.docker.proving.proofs import find_proof, keep_proof, name_proof
+from labrunner.sandbox.docker.probing.probe import probe
+from labrunner.sandbox.docker.probing.probe_cache import find_proof, keep_proof, name_proof
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord
 from labrunner.sandbox.docker.watching.users import Users, login

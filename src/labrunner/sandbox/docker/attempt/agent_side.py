@@ -1,26 +1,22 @@
 """The agent's part of an attempt in a container: setup, agent, and the barrier, proven from outside."""
 
-import asyncio
 import time
 from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.sandbox.docker.attempt.barrier_proof import BarrierProof
 from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
 from labrunner.sandbox.docker.engine.replies import ContainerState
-from labrunner.sandbox.docker.watching.residue import intruders
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
 from labrunner.sandbox.docker.wrapper.testimony import check_note, doubt
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.processes.room import DISK_FULL, look_at
 
-PROOF_PAUSE_S: Final = 0.02
 LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
 OOM_STATUS: Final = 137
-SHOWN: Final = 20
-"""How many changed paths are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ class AgentSide:
         """Stand at the barrier of an agent that has ended, and write down what is seen there."""
         stage, started = self.stage, time.monotonic()
         if run.agent is not None and not run.wrapper_killed:
-            run = await self._prove(run)
+            run = await BarrierProof(stage=self.stage, system=self._system).prove(run)
         await stage.reclaim()
         await stage.reopen()
         run = replace(run, barrier_s=time.monotonic() - started)
@@ -157,46 +153,6 @@ class AgentSide:
             return AgentRun(setup=end, agent=None)
         return AgentRun(setup=_setup_end(note, setup), agent=end)
 
-    async def _prove(self, run: AgentRun) -> AgentRun:
-        """Prove from outside that nothing of the agent is left, and see what it changed."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                left = group.create_task(self._silence(run))
-                changes = group.create_task(self._system.changes())
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures  # either alone says enough
-        run, processes = left.result()
-        found = changes.result()
-        facts: dict[str, int | str | bool] = {"processes": processes}
-        if found is not None:
-            facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
-        return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
-
-    async def _silence(self, run: AgentRun) -> tuple[AgentRun, int]:
-        """See that at most the wrapper and its timer are left, and settle what the agent left."""
-        stage = self.stage
-        state, processes = stage.end_state or await stage.container.look(), 0
-        if state.is_alive and stage.container.note().number("littered"):
-            state = await stage.end(patience_s=self.stage.patience.proof_s)
-        if state.is_alive and (found := await self._wait_for_silence(state)) is None:
-            state = await stage.end()
-        elif state.is_alive and found is not None:
-            processes = found
-        stage.is_alive = state.is_alive
-        await stage.settle()
-        return _with_memory(run, state), processes
-
-    async def _wait_for_silence(self, state: ContainerState) -> int | None:
-        """Wait until only the wrapper and its timer are left; how many processes that are, None if more."""
-        stage, deadline = self.stage, time.monotonic() + self.stage.patience.proof_s
-        while True:
-            processes = await stage.engine.processes(stage.container.id, state.pid)
-            if not intruders(processes, state.pid, stage.expiry_s):
-                return sum(not process.is_dead for process in processes)
-            if time.monotonic() > deadline:
-                return None
-            await asyncio.sleep(PROOF_PAUSE_S)
-
     def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
         """Whether there is something to do between setup and agent."""
         asked = self.stage.spec.demands
@@ -209,14 +165,6 @@ def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:
     if setup is None:
         return None
     return PhaseEnd(exit_status=0, seconds=told.seconds if told else 0.0, usage=told.usage if told else {})
-
-
-def _with_memory(run: AgentRun, state: ContainerState) -> AgentRun:
-    """Add what the engine knows of memory: a kill that setup is not to blame for is the agent's."""
-    is_setups = run.setup is not None and run.setup.oom_killed
-    if run.agent is None or is_setups or not state.oom_killed:
-        return run
-    return replace(run, agent=replace(run.agent, oom_killed=True))
 
 
 def _is_full(stage: Stage) -> bool:

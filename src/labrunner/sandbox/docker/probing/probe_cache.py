@@ -15,7 +15,7 @@ from typing import Final
 
 from labrunner.experiment.resolved import SandboxPlan
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
-from labrunner.sandbox.docker.proving.probe import ProbeOutcome, find_place
+from labrunner.sandbox.docker.probing.probe import ProbeOutcome, find_place
 from labrunner.sandbox.docker.wrapper.syscalls import choose_filter
 from labrunner.sandbox.door import Demands
 

@@ -9,9 +9,9 @@ import pytest
 
 from labrunner.sandbox.docker.engine.labels import PROBE
 from labrunner.sandbox.docker.maker import DockerMaker
-from labrunner.sandbox.docker.proving import proofs
-from labrunner.sandbox.docker.proving.container_check import SLOW_S, check_probe
-from labrunner.sandbox.docker.proving.probe import ProbeOutcome
+from labrunner.sandbox.docker.probing import probe_cache
+from labrunner.sandbox.docker.probing.container_check import SLOW_S, check_probe
+from labrunner.sandbox.docker.probing.probe import ProbeOutcome
 from labrunner.sandbox.door import Check, Demands
 from tests.kit.builders import make_sandbox
 from tests.kit.docker.testimages import DASH, Images
@@ -66,7 +66,7 @@ async def test_doctor_tries_anew_and_old_or_failed_proofs_do_not_count(
     anew = row(await DockerMaker(maker.engine, trusts_proofs=False).preflight(plan, demands), "container of")
     assert "tried within" not in anew.message
     for proof in (tmp_path / "cache" / "labrunner" / "proofs").iterdir():
-        long_ago = time.time() - proofs.KEPT_S - 1
+        long_ago = time.time() - probe_cache.KEPT_S - 1
         os.utime(proof, (long_ago, long_ago))
     assert "tried within" not in row(await maker.preflight(plan, demands), "container of").message
 

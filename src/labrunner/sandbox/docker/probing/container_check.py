@@ -11,7 +11,7 @@ from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.records.barrier import explain_barrier
 from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
-from labrunner.sandbox.docker.proving.probe import ProbeOutcome
+from labrunner.sandbox.docker.probing.probe import ProbeOutcome
 from labrunner.sandbox.door import Check, Demands
 from labrunner.sandbox.paths import is_of_attempt
 
