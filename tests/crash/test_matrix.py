@@ -131,7 +131,8 @@ def damage_each(masters: Masters, runs_dir: Path, name: str, file: str) -> Itera
         masters.copy_to(runs_dir.parent)
         path = runs_dir / name / file
         before = path.read_bytes()
-        if way == "swapped" and not (runs_dir / OTHERS[name] / file).exists():
+        other = runs_dir / OTHERS[name] / file
+        if way == "swapped" and not (other.exists() and other.stat().st_size):  # that would be "emptied"
             continue
         damage(path)
         if not path.exists() or path.read_bytes() != before:
