@@ -9,13 +9,17 @@ import typer
 
 from labrunner.cli.carrying.run import app
 from labrunner.errors import InputError
+from labrunner.evaluation.evaluate import eval as evaluate
+from labrunner.evaluation.evaluate import eval_retry, eval_set
 from labrunner.evaluation.keywords import NewEvalOptions
 from labrunner.experiment.options.layers import merge_overrides
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.solve.models.environment import sandbox
 from labrunner.solve.values.sample import Sample
+from tests.kit.cli.calling import write_experiment
 from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 
+ONE = "@task\ndef one():\n    return Task(dataset=[Sample(input='x', target='x')], scorer=includes())\n"
 OTHERWISE = {
     "argument": "the first argument",
     "model": "the second argument",
@@ -101,11 +105,55 @@ def test_options_of_a_retry_go_over_those_of_the_run_one_by_one(tmp_path: Path) 
     assert merged.generate == {"temperature": 0.5, "seed": 2}
     assert merged.limits == {"messages": 5, "tokens": 9}
     assert merged.sets == (("a", "1"), ("b", "2"))
-    body = "@task\ndef one():\n    return Task(dataset=[Sample(input='x', target='x')], scorer=includes())\n"
-    log = run(str(write_task(tmp_path, body)), tmp_path, temperature=0.5, message_limit=9)
+    log = run(str(write_task(tmp_path, ONE)), tmp_path, temperature=0.5, message_limit=9)
     again = retry(log, max_tokens=100)
     program = json.loads((Path(again.location) / "run.json").read_text())["experiment"]["variants"][0][
         "program"
     ]
     assert program["config"] == {"temperature": 0.5, "max_tokens": 100}
     assert program["limits"] == {"messages": 9}
+
+
+@pytest.mark.parametrize("model", ["mock/echo", ["mock/say=a", "mock/say=b"]])
+def test_a_model_of_an_experiment_file_is_refused_and_nothing_is_run(
+    tmp_path: Path, model: str | list[str]
+) -> None:
+    file = write_experiment(tmp_path / "x") / "experiment.yaml"
+    with pytest.raises(InputError, match=r"--model: is for tasks written in Python; .*experiment\.yaml"):
+        evaluate(file, model, log_dir=tmp_path / "runs", display=False)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_models_that_the_environment_names_do_not_run_an_experiment_file_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_MODEL", "mock/say=a mock/say=b")
+    file = write_experiment(tmp_path / "x") / "experiment.yaml"
+    with pytest.raises(InputError, match="--model"):
+        evaluate(file, log_dir=tmp_path / "runs", display=False)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_zero_for_python_tasks_is_refused_for_an_experiment_file_too(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path / "x") / "experiment.yaml"
+    with pytest.raises(InputError, match="max_retries: is for tasks written in Python"):
+        evaluate(file, max_retries=0, log_dir=tmp_path / "runs", display=False)
+
+
+def test_a_retry_of_an_experiment_file_s_run_refuses_what_is_for_python_tasks(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path / "x", tasks=1) / "experiment.yaml"
+    log = evaluate(file, log_dir=tmp_path / "runs", display=False)[0]
+    with pytest.raises(InputError, match=r"--model: is for tasks written in Python; .*experiment\.yaml"):
+        retry(log, model="mock/echo")
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_an_id_names_one_run_and_so_is_no_option_of_a_set_or_of_several_retries(tmp_path: Path) -> None:
+    file = write_task(tmp_path, ONE)
+    logs = [run(str(file), tmp_path, run_id=name) for name in ("a", "b")]
+    with pytest.raises(InputError, match="run_id: names one run, but there are 2 to be made"):
+        eval_retry(logs, run_id="c", display=False)
+    with pytest.raises(InputError, match="run_id: is no option"):
+        eval_set(str(file), tmp_path / "set", "mock/echo", display=False, run_id="d")  # type: ignore[call-arg]  # on purpose
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a", "b"]
+    assert not (tmp_path / "set").exists()

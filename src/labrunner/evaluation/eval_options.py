@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labrunner.errors import InputError
-from labrunner.evaluation.keywords import EvalOptions
+from labrunner.evaluation.keywords import EvalSetOptions
 from labrunner.experiment.options import kinds
 from labrunner.experiment.options.asked import Asked, asked_in_python
 from labrunner.experiment.options.table import find_option
@@ -16,7 +16,7 @@ from labrunner.solve.scoring.metrics import Epochs
 from labrunner.solve.values.config import SETTINGS
 
 
-def read_keywords(given: Mapping[str, Any], known: type[EvalOptions]) -> Asked:
+def read_keywords(given: Mapping[str, Any], known: type[EvalSetOptions]) -> Asked:
     """Check options, and sort them by who needs them; `known` are those that there are."""
     _check(given, frozenset(known.__annotations__))
     options = dict(given)

@@ -15,7 +15,7 @@ from labrunner.errors import ExitCode, InputError
 from labrunner.evaluation.eval_logs import find_log
 from labrunner.evaluation.eval_options import check_value, is_displayed, read_keywords
 from labrunner.evaluation.keywords import EvalOptions, EvalSetOptions, NewEvalOptions
-from labrunner.evaluation.request import make_run_options
+from labrunner.evaluation.request import make_run_options, refuse_one_id
 from labrunner.evaluation.to_end import run_to_end
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
@@ -37,7 +37,6 @@ from labrunner.runner.sitting.sitting import Live, RunEnd, Watch
 from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.solve.logs.logs import EvalLog, EvalLogInfo
 from labrunner.solve.models.asking import Model, get_model
-from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolving.loading import load_tasks, make_task
 from labrunner.solve.resolving.python_target import is_python_target
@@ -94,7 +93,9 @@ async def eval_retry_async(
     call = _Call.of(options, EvalOptions, _as_model(model))
     known = PythonTasks(call.model)
     found: list[EvalLog] = []
-    for log in listed(logs):
+    retried = listed(logs)
+    refuse_one_id(call.asked, "run_id", runs=len(retried))
+    for log in retried:
         paths = find_log(log)
         settings = call.options(known, runs_dir=paths.root.parent)
         await drain(paths, settings)
@@ -137,12 +138,12 @@ async def eval_set_async(
     """The same in a loop that runs already."""
     check_value("retry_attempts", retry_attempts)
     check_value("retry_wait", retry_wait)
-    call = _Call.of({**options, "log_dir": log_dir}, EvalOptions)
+    call = _Call.of(options, EvalSetOptions)
     known = PythonTasks()
     experiments = _resolve(known, tasks, model, call)
     end = await run_set(
         experiments,
-        partial(call.options, known),
+        partial(call.options, known, runs_dir=Path(log_dir)),
         SetOptions(attempts=retry_attempts, wait_s=retry_wait, reuse_edited=call.reuse_edited),
         call.watch,
         on_plan=call.tell_plan,
@@ -162,11 +163,11 @@ class _Call:
     model: Model | None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], known: type[EvalOptions], model: Model | None = None) -> "_Call":
+    def of(
+        cls, options: Mapping[str, Any], known: type[EvalSetOptions], model: Model | None = None
+    ) -> "_Call":
         asked = read_keywords(options, known)
-        overrides = asked.overrides
-        if model is not None:
-            overrides = replace(overrides, model=model.name, model_base_url=model.base_url)
+        overrides = asked.overrides if model is None else _naming(model, asked.overrides)
         is_shown = is_displayed(asked.of_command.get("display"))
         return cls(asked=asked, overrides=overrides, is_shown=is_shown, model=model)
 
@@ -222,8 +223,7 @@ def _resolve(known: PythonTasks, tasks: Tasks, models: Models, call: _Call) -> l
     """Resolve everything before anything is run."""
     asked: list[str | Model | None] = listed(models) if models is not None else [*_named_models()] or [None]
     experiments = [each for model in asked for each in _resolve_for(known, tasks, model, call.overrides)]
-    if "run_id" in call.asked.of_run and len(experiments) > 1:
-        raise InputError("run_id", f"names one run, but there are {len(experiments)} to be made")
+    refuse_one_id(call.asked, "run_id", runs=len(experiments))
     return experiments
 
 
@@ -235,10 +235,11 @@ def _named_models() -> list[str]:
 def _resolve_for(
     known: PythonTasks, tasks: Tasks, model: "str | Model | None", overrides: Overrides
 ) -> Iterator[Experiment]:
-    given = _as_model(model, overrides.model_base_url)
+    given = _as_model(model)
+    asked = overrides if given is None else _naming(given, overrides)
     for target in listed(tasks):
-        for task in _make(target, overrides):
-            yield task if isinstance(task, Experiment) else known.resolve(task, overrides, given)
+        for task in _make(target, asked):
+            yield task if isinstance(task, Experiment) else known.resolve(task, asked, given)
 
 
 def _make(given: object, overrides: Overrides) -> Sequence[Task | Experiment]:
@@ -259,10 +260,14 @@ def _make(given: object, overrides: Overrides) -> Sequence[Task | Experiment]:
     return [make_task(function, overrides.task_arguments)]
 
 
-def _as_model(model: "str | Model | None", base_url: str | None = None) -> Model | None:
-    if model is None or isinstance(model, Model):
-        return model
-    return get_model(str(parse_model_name(model)), base_url=base_url)
+def _as_model(model: "str | Model | None") -> Model | None:
+    return None if model is None else get_model(model)
+
+
+def _naming(model: Model, overrides: Overrides) -> Overrides:
+    """The same with a model; one with an address of its own is asked there."""
+    url = model.base_url or overrides.model_base_url
+    return replace(overrides, model=model.name, model_base_url=url)
 
 
 def _read(known: PythonTasks, experiment: Experiment, paths: RunPaths) -> EvalLog:

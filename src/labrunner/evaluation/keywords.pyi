@@ -32,7 +32,6 @@ class EvalSetOptions(TypedDict, total=False):
     retry_on_error: int
     keep_workspace: Literal["failed", "always", "never"]
     env_file: str | Path
-    run_id: str
     grace: float
     executor: str
     keep_sandbox: Literal["failed", "never"]
@@ -71,6 +70,7 @@ class EvalSetOptions(TypedDict, total=False):
 class EvalOptions(EvalSetOptions, total=False):
     """Options of a run, with where it is kept."""
 
+    run_id: str
     log_dir: str | Path
 
 class NewEvalOptions(EvalOptions, total=False):

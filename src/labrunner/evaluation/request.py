@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from labrunner.errors import InputError
 from labrunner.experiment.env_file import secrets_from
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import record_overrides
@@ -34,3 +35,9 @@ def make_run_options(
         executors=python.executor,
         reread=python.reread,
     )
+
+
+def refuse_one_id(asked: Asked, where: str, *, runs: int) -> None:
+    """Refuse an id that somebody chose for a run where several are to be made."""
+    if asked.of_run.get("run_id") is not None and runs > 1:
+        raise InputError(where, f"names one run, but there are {runs} to be made")

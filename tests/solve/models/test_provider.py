@@ -16,8 +16,16 @@ from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.models.provider import ProviderBackend, make_provider, to_theirs
 from labrunner.solve.values.sample import Sample
 from labrunner.solve.values.tool import Tool, tool
+from labrunner.store.layout import RunPaths
+from labrunner.store.rows.single_records import read_run
 from tests.kit.solve.authoring import make_task, retry, run, samples, write_task
 from tests.kit.solve.chatserver import Babble, ChatServer, Refuse, Reply, Say, last_user, serving
+
+LETTER = """
+@task
+def letter():
+    return Task(dataset=[Sample(input="a", target="a")], solver=generate(), scorer=includes())
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -372,3 +380,32 @@ def test_a_cost_limit_needs_a_price(tmp_path: Path, echoing: ChatServer) -> None
     assert ask(echoing, tmp_path, make_task(samples("a"), cost_limit=1.0)).status == "success"
     with pytest.raises(InputError, match="nobody knows what openai/home-made costs"):
         run(make_task(cost_limit=1.0), tmp_path, "openai/home-made", model_base_url=echoing.url)
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", Model("openai/gpt-4o")])
+def test_a_retry_with_another_model_asks_where_it_is_told(
+    tmp_path: Path, echoing: ChatServer, monkeypatch: pytest.MonkeyPatch, model: "str | Model"
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # where nobody answers
+    log = run(str(write_task(tmp_path, LETTER)), tmp_path, "mock/echo")
+    again = retry(log, model=model, model_base_url=echoing.url, max_retries=0)
+    assert [asked["model"] for asked in echoing.requests] == ["gpt-4o"]
+    assert (again.status, again.eval.model_base_url) == ("success", echoing.url)
+    assert read_run(RunPaths(Path(again.location))).overrides["model_base_url"] == echoing.url
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", Model("openai/gpt-4o")])
+def test_a_retry_with_another_model_asks_where_the_run_did(
+    tmp_path: Path, echoing: ChatServer, monkeypatch: pytest.MonkeyPatch, model: "str | Model"
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    log = run(str(write_task(tmp_path, LETTER)), tmp_path, "openai/gpt-5-mini", model_base_url=echoing.url)
+    again = retry(log, model=model, max_retries=0)
+    assert [asked["model"] for asked in echoing.requests] == ["gpt-5-mini", "gpt-4o"]
+    assert (again.status, again.eval.model_base_url) == ("success", echoing.url)
+
+
+def test_a_model_without_an_address_is_asked_at_that_of_the_call(tmp_path: Path, echoing: ChatServer) -> None:
+    task = make_task(samples("a"), model=Model("openai/gpt-4o"))
+    log = run(task, tmp_path, None, model_base_url=echoing.url, max_retries=0)
+    assert (len(echoing.requests), log.eval.model_base_url) == (1, echoing.url)

@@ -8,6 +8,7 @@ from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.display.sitting import tell_checks, tell_end, watch
 from labrunner.display.takeover import tell_plan
 from labrunner.errors import ExitCode, InputError
+from labrunner.evaluation.request import refuse_one_id
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.runner.again.retrying import (
@@ -23,8 +24,7 @@ from labrunner.store.reading.listing import find_run
 
 def retry(call: Call) -> int:
     """Retry every run named; the first exit code that is not a success is the command's."""
-    if call.run_id is not None and len(call.targets) > 1:
-        raise InputError(flag("run_id"), "names one run, but there are several to retry")
+    refuse_one_id(call.asked, flag("run_id"), runs=len(call.targets))
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
     for paths in runs:
         asyncio.run(drain(paths, call.options()))

@@ -15,7 +15,7 @@ from labrunner.analysis.judging.requirements import Requirements, parse_requirem
 from labrunner.cli.carrying.signature import add_command
 from labrunner.cli.pieces import find_runs, make_app
 from labrunner.errors import InputError
-from labrunner.evaluation.request import make_run_options
+from labrunner.evaluation.request import make_run_options, refuse_one_id
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
 from labrunner.experiment.options.overrides import Overrides
@@ -69,11 +69,6 @@ class Call:
         """What options change about the experiments."""
         return self.asked.overrides
 
-    @property
-    def run_id(self) -> str | None:
-        """The id that the new run gets, where somebody chose it."""
-        return self.asked.of_run.get("run_id")
-
     def requirements(self) -> Requirements:
         """What the results must meet."""
         return parse_requirements(self.require, is_stable=self.require_stable, coverage=self.require_coverage)
@@ -98,8 +93,7 @@ class Call:
         experiments = tuple(
             each for how in asked for target in self.targets for each in self._load(target, how)
         )
-        if self.run_id is not None and len(experiments) > 1:
-            raise InputError(flag("run_id"), f"names one run, but there are {len(experiments)} experiments")
+        refuse_one_id(self.asked, flag("run_id"), runs=len(experiments))
         return experiments
 
     def _load(self, target: Path, overrides: Overrides) -> list[Experiment]:

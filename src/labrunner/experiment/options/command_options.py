@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.experiment.options import kinds, spelling
-from labrunner.experiment.options.option import CARRYING, OfCommand, RunOption
-
-_EVERY: Final = (*CARRYING, "continue", "regrade")
+from labrunner.experiment.options.option import EVERY, OfCommand, RunOption
 
 CHOOSING_OPTIONS: Final = (
     RunOption(
@@ -163,7 +161,7 @@ TELLING_OPTIONS: Final = (
         goal=OfCommand("as_json"),
         flags=("--json",),
         help="print JSON instead of text",
-        commands=_EVERY,
+        commands=EVERY,
         word=bool,
         functions=(),
     ),

@@ -45,5 +45,5 @@ def refuse_python(overrides: Overrides, where: str) -> None:
         if not option.is_for_python_tasks or option.override is None:
             continue
         given = getattr(overrides, option.override.name)
-        if given and (not isinstance(option.goal, Entry) or option.goal.key in given):
+        if given not in (None, (), {}) and (not isinstance(option.goal, Entry) or option.goal.key in given):
             raise InputError(option.label, f"is for tasks written in Python; {where} is an experiment file")

@@ -15,6 +15,7 @@ CARRYING: Final = ("run", "plan", "doctor", "retry", "set")
 CONTINUED: Final = (*CARRYING, "continue")
 """Of what is policy, or says how a run is carried out: it may be decided anew when a run goes on."""
 REGRADED: Final = (*CARRYING, "regrade")
+EVERY: Final = (*CONTINUED, "regrade")
 FUNCTIONS: Final = ("eval", "eval_retry", "eval_set")
 
 

@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.experiment.options import kinds, spelling
-from labrunner.experiment.options.option import CARRYING, CONTINUED, REGRADED, OfRun, RunOption
-
-_EVERY: Final = (*CARRYING, "continue", "regrade")
+from labrunner.experiment.options.option import CONTINUED, EVERY, OfRun, RunOption
 
 RUN_OPTIONS: Final = (
     RunOption(
@@ -14,7 +12,7 @@ RUN_OPTIONS: Final = (
         goal=OfRun("env_file"),
         flags=("--env-file",),
         help="a file of K=V lines with values of secrets",
-        commands=_EVERY,
+        commands=EVERY,
         going_on="a file of K=V lines (default: the one that the run began with)",
         word=Path,
         annotation="str | Path",
@@ -25,7 +23,8 @@ RUN_OPTIONS: Final = (
         goal=OfRun("run_id"),
         flags=("--run-id",),
         help="the new run's id, instead of a made one",
-        commands=REGRADED,
+        commands=("run", "plan", "doctor", "retry", "regrade"),  # a set makes a new run at each retry
+        functions=("eval", "eval_retry"),
         kind=kinds.TEXT,
     ),
     RunOption(
@@ -33,7 +32,7 @@ RUN_OPTIONS: Final = (
         goal=OfRun("runs_dir"),
         flags=("--log-dir",),
         help="where runs are kept",
-        commands=_EVERY,
+        commands=EVERY,
         word=Path,
         functions=("eval", "eval_retry"),
         annotation="str | Path",
@@ -54,7 +53,7 @@ RUN_OPTIONS: Final = (
         goal=OfRun("executor"),
         flags=("--executor",),
         help="who carries trials out: local, or what other packages bring",
-        commands=_EVERY,
+        commands=EVERY,
         kind=kinds.TEXT,
     ),
     RunOption(

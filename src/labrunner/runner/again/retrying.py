@@ -7,7 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from labrunner.errors import InputError, RunLocked, StoreError
-from labrunner.experiment.options.layers import merge_overrides, read_overrides, record_overrides
+from labrunner.experiment.options.layers import (
+    merge_overrides,
+    read_overrides,
+    record_overrides,
+    refuse_python,
+)
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.changes import changes
@@ -55,6 +60,8 @@ def plan_retry(
     kept = read_overrides(record.overrides)
     options = kept if overrides is None else merge_overrides(kept, overrides)
     experiment = resolve_again(record, options, reread)
+    if overrides is not None and experiment.variants[0].program is None:
+        refuse_python(overrides, experiment.source or experiment.name)
     chain = lineage(paths, record.lineage_id)
     with advise_on_damage(paths):
         reuse = plan_reuse(experiment, open_sources(chain), edited=edited)

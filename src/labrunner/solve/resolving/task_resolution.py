@@ -133,7 +133,9 @@ def _model(task: Task, overrides: Overrides, given: Model | None) -> Model | Non
     if asked is None:
         return None
     config = task.config.merge(make_config(overrides.generate, "-G"))
-    model = asked if isinstance(asked, Model) else get_model(asked, base_url=overrides.model_base_url)
+    model = get_model(asked)
+    if model.base_url is None and model.backend is None:
+        model = replace(model, base_url=overrides.model_base_url)
     return replace(model, config=model.config.merge(config))
 
 
