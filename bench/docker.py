@@ -22,6 +22,7 @@ from bench.figures import Bar, Figure
 from bench.rounds import Rounds, Side, Sizes, Work, take_rounds
 from bench.workload import AGENT, GRADER, Shape, make_experiment, split_trials
 from labrunner.errors import ExitCode
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import Live
 from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.sandbox.docker.engine.client import Engine
@@ -84,7 +85,7 @@ def prepare_run(folder: Path, sizes: Sizes, trust: str) -> Work:
         """Nobody looks."""
 
     def work() -> Mapping[str, float]:
-        end = asyncio.run(run_experiment(experiment, options, watch))
+        end = run_alone(run_experiment(experiment, options, watch))
         assert end.exit_code == ExitCode.SUCCESS, end.status.error
         assert end.status.counts.passed == sizes["trials"], end.status.counts
         return split_time(end.paths.timings)

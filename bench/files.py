@@ -7,7 +7,6 @@ removes what a run removes, and appends one row a trial to one file, synced once
 the bare side: limits, time-outs, the barrier, validation, hashes, the journal, order.
 """
 
-import asyncio
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from bench.rounds import Rounds, Side, Sizes, Work, take_rounds
 from bench.workload import AGENT, GRADER, Shape, make_experiment, split_trials
 from labrunner.errors import ExitCode
 from labrunner.experiment.schedule import Schedule
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import Live
 from labrunner.runner.start import RunOptions, run_experiment
 
@@ -47,7 +47,7 @@ def prepare_run(folder: Path, sizes: Sizes, sandbox: str) -> Work:
         """Nobody looks."""
 
     def work() -> None:
-        end = asyncio.run(run_experiment(experiment, options, watch))
+        end = run_alone(run_experiment(experiment, options, watch))
         assert end.exit_code == ExitCode.SUCCESS, end.status.error
         assert end.status.counts.passed == len(Schedule.of(experiment)), end.status.counts
 

@@ -16,6 +16,7 @@ from labrunner.executor.door import Executor
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.completion import Completion
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import Live, RunEnd, Watch
 from labrunner.runner.start import Beginning, RunOptions, launch
 from labrunner.sandbox.door import Survivor
@@ -78,7 +79,7 @@ def main(folder: Path, trials: int) -> None:
         sys.stdout.buffer.write(READY)
         sys.stdout.buffer.flush()
 
-    asyncio.run(sit_at(experiment, folder, StuckExecutor(planned // 2), watch))
+    run_alone(sit_at(experiment, folder, StuckExecutor(planned // 2), watch))
 
 
 if __name__ == "__main__":

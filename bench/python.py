@@ -21,7 +21,8 @@ from bench.rounds import Sample, Side, Sizes, Work, take_rounds
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.runner.newrun import Descent, create_new_run, make_record
-from labrunner.runner.start import BLOCKING_THREADS, RunOptions, make_executor
+from labrunner.runner.own_loop import BLOCKING_THREADS
+from labrunner.runner.start import RunOptions, make_executor
 from labrunner.solve.authoring.dataset import MemoryDataset
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, system_message

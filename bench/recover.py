@@ -4,7 +4,6 @@ Ours: from the moment at which the run is opened to the moment at which the owed
 rows, buffer, crash note, counts. Bare: reading the journal, the rows and the buffer once, each line decoded.
 """
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from bench.killed import load_experiment, make_killed_run, sit_at
 from bench.rounds import Side, Sizes, Work, take_rounds
 from bench.untilstart import iter_lines, report, time_reading
 from labrunner.records.completion import Completion
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import Live
 from labrunner.sandbox.door import Survivor
 from labrunner.store.layout import RunPaths
@@ -48,7 +48,7 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
 
     def work() -> dict[str, float]:
         executor, began = TimedExecutor(), time.monotonic()
-        asyncio.run(sit_at(experiment, folder, executor, watch))
+        run_alone(sit_at(experiment, folder, executor, watch))
         assert executor.asked_at is not None
         return {"until_start_s": executor.asked_at - began}
 

@@ -5,7 +5,6 @@ hundred had failed. The first thousand trials have their folders, to be linked: 
 before the first trial starts. Bare: reading the old run's journal, rows and timings once, each line decoded.
 """
 
-import asyncio
 import signal
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from bench.untilstart import iter_lines, report, time_reading
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Completion, Failed
 from labrunner.runner.again.retrying import RetryPlan, carry_out_retry, plan_retry
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import Live
 from labrunner.runner.start import RunOptions
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd, SandboxMaker, Survivor
@@ -54,7 +54,7 @@ async def _look_away(live: Live) -> None:
 def make_run(folder: Path, sizes: Sizes) -> RunPaths:
     """Carry out a run in which some trials fail, and give the first ones their files."""
     experiment = load_experiment(folder, sizes["trials"])
-    end = asyncio.run(sit_at(experiment, folder, FailingExecutor(), _look_away))
+    end = run_alone(sit_at(experiment, folder, FailingExecutor(), _look_away))
     for line in end.paths.commits.read_bytes().splitlines()[:WITH_FILES]:
         trial = end.paths.attempt(msgspec.json.decode(line)["trial_id"], 1)
         for name in _FILES:
@@ -93,7 +93,7 @@ def prepare_ours(folder: Path, sizes: Sizes) -> Work:
         )
         planned = plan_retry(paths)
         assert planned.reuse.owed == -(-sizes["trials"] // EVERY)
-        asyncio.run(carry_out_retry(planned, options, _look_away, on_plan=ignore_plan))
+        run_alone(carry_out_retry(planned, options, _look_away, on_plan=ignore_plan))
         return {"until_start_s": started[0] - began}
 
     return work

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from labrunner.runner.own_loop import run_alone
+
 T = TypeVar("T")
 
 
@@ -15,7 +17,7 @@ def run_to_end(work: Coroutine[Any, Any, T], otherwise: str) -> T:
     if _is_inside():
         work.close()
         raise RuntimeError(f"an event loop is running already: use `await {otherwise}(...)` here")
-    return asyncio.run(work)
+    return run_alone(work)
 
 
 def _is_inside() -> bool:

@@ -9,7 +9,6 @@ import platform
 import resource
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +42,7 @@ from labrunner.store.rows.single_records import read_run
 from labrunner.store.writing.writer import open_writer
 from labrunner.trial.assignment import TrialContext
 
-BLOCKING_THREADS: Final = 32
-"""Preparing and collecting are disk work: more of it at once than there are cores."""
+GRACE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class RunOptions:
     secrets: Mapping[str, str]
     """Where values of declared secrets are looked up; only declared ones are used."""
     run_id: str | None = None
-    grace_s: float = 30.0
+    grace_s: float = GRACE_S
     pace: RunPace = PACE
     """How long the run waits before it tries or looks again."""
     env_file: Path | None = None
@@ -76,7 +74,7 @@ class RunOptions:
 
 def default_grace_s() -> float:
     """Seconds that trials in flight get when a run is stopped."""
-    return 5.0 if os.environ.get("CI") else 30.0
+    return 5.0 if os.environ.get("CI") else GRACE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +140,9 @@ async def _sit_down(
     plan: Plan, executor: Executor, watch: Watch, refuse: Callable[[Sitting], None] | None
 ) -> RunEnd:
     """Own a run and carry out what it still owes."""
-    pool = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="lab-blocking")
-    asyncio.get_running_loop().set_default_executor(pool)
     async with open_writer(plan.paths) as writer:
         sitting = Sitting(plan, writer, executor, await resume(plan, writer, executor))
+        await sitting.recount()
         if refuse is not None:
             refuse(sitting)
         with signals_stop(sitting.stop, address(plan.paths)):

@@ -1,6 +1,5 @@
 """`lab continue`: goes on with a run in place."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from labrunner.errors import ExitCode, InputError, LabError
 from labrunner.evaluation.request import make_run_options
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.table import flag
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.resume.continuing import continue_run, find_unfinished
 from labrunner.solve.origin import PythonTasks
 from labrunner.store.layout import RunPaths
@@ -65,7 +65,7 @@ def _continue_one(paths: RunPaths, asked: Asked) -> Turn:
         env_file=Path(remembered) if remembered else None,
     )
     options = replace(options, runs_dir=paths.root.parent)
-    end = asyncio.run(continue_run(paths, options, asked.overrides, watch))
+    end = run_alone(continue_run(paths, options, asked.overrides, watch))
     if end is None:
         _tell(f"{paths.root.name}: nothing to do, it succeeded", asked)
         tell_done_before(paths, as_json=_is_json(asked))

@@ -1,6 +1,5 @@
 """`lab regrade`: grades kept workspaces again, into a new run."""
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.table import find_option
 from labrunner.runner.again.regradechoice import TrialChoice
 from labrunner.runner.again.regrading import RegradeEnd, Regrading, regrade_run
+from labrunner.runner.own_loop import run_alone
 from labrunner.solve.origin import PythonTasks
 from labrunner.store.reading.listing import find_run
 
@@ -33,7 +33,7 @@ def regrade(run: str, asked: Asked, words: Mapping[str, Any]) -> int:
             task_ids=overrides.task_ids, variants=overrides.variants, trials=own.get("trials", ())
         ),
     )
-    done = asyncio.run(regrade_run(find_run(options.runs_dir, run), regrading, options, watch))
+    done = run_alone(regrade_run(find_run(options.runs_dir, run), regrading, options, watch))
     tell_end(done.end, as_json=own.get("as_json", False))
     _tell_gaps(done)
     if regrading.times > 1:

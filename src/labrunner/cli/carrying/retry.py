@@ -1,6 +1,5 @@
 """`lab retry`: a new run that takes over what was good and runs the rest."""
 
-import asyncio
 from functools import partial
 
 from labrunner.cli.carrying.target import Call, make_target_app
@@ -18,6 +17,7 @@ from labrunner.runner.again.retrying import (
     plan_retry,
     plan_reuse_of,
 )
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.resume.draining import drain
 from labrunner.store.reading.listing import find_run
 
@@ -27,7 +27,7 @@ def retry(call: Call) -> int:
     refuse_one_id(call.asked, flag("run_id"), runs=len(call.targets))
     runs = [find_run(call.log_dir, str(target)) for target in call.targets]
     for paths in runs:
-        asyncio.run(drain(paths, call.options()))
+        run_alone(drain(paths, call.options()))
     plans = [
         plan_retry(paths, call.overrides, call.python.reread, edited=call.reuse_edited) for paths in runs
     ]
@@ -39,7 +39,7 @@ def _retry_one(planned: RetryPlan, call: Call) -> Turn:
         tell_plan(planned)
         return Turn(ExitCode.SUCCESS)
     options = call.options(on_checks=tell_checks)
-    end = asyncio.run(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+    end = run_alone(carry_out_retry(planned, options, watch, on_plan=tell_plan))
     tell_end(end, as_json=call.as_json)
     return Turn(end.exit_code, end.is_interrupted)
 

@@ -3,7 +3,6 @@
 What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a run should start at once.
 """
 
-import asyncio
 import sys
 from functools import partial
 
@@ -15,6 +14,7 @@ from labrunner.display.sitting import tell_checks, tell_end, watch
 from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
+from labrunner.runner.own_loop import run_alone
 from labrunner.runner.sitting.sitting import RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
 
@@ -41,7 +41,7 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call)
     else:
-        end = asyncio.run(run_experiment(experiment, options, watch))
+        end = run_alone(run_experiment(experiment, options, watch))
     tell_end(end, as_json=call.as_json)
     is_checked = requirements and end.exit_code is ExitCode.SUCCESS
     code = _check(end, requirements) if is_checked else int(end.exit_code)
@@ -60,7 +60,7 @@ def _run_reusing(experiment: Experiment, options: RunOptions, call: Call) -> Run
     from labrunner.display.takeover import tell_plan
     from labrunner.runner.again.retrying import carry_out_retry
 
-    return asyncio.run(carry_out_retry(plan_reusing(experiment, call), options, watch, on_plan=tell_plan))
+    return run_alone(carry_out_retry(plan_reusing(experiment, call), options, watch, on_plan=tell_plan))
 
 
 def _warn_of_first_error(experiment: Experiment) -> None:

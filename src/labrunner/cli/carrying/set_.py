@@ -1,6 +1,5 @@
 """`lab set`: several experiments into one directory, until all have succeeded."""
 
-import asyncio
 import sys
 from functools import partial
 
@@ -9,6 +8,7 @@ from labrunner.display.sitting import screen_may_go, tell_checks, tell_done_befo
 from labrunner.display.takeover import tell_plan
 from labrunner.display.text.saying import say_aside
 from labrunner.runner.again.sets import SetOptions, run_set
+from labrunner.runner.own_loop import run_alone
 
 
 def run_all(call: Call) -> int:
@@ -21,7 +21,7 @@ def run_all(call: Call) -> int:
         reuse_edited=call.reuse_edited,
     )
     how = partial(call.options, on_checks=tell_checks)
-    end = asyncio.run(run_set(call.experiments(), how, options, watch, on_plan=tell_plan))
+    end = run_alone(run_set(call.experiments(), how, options, watch, on_plan=tell_plan))
     for paths in end.done_before:
         say_aside(f"{paths.root.name}: succeeded before, nothing to do")
         tell_done_before(paths, as_json=call.as_json)

@@ -10,8 +10,8 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.writing.writer import RunWriter
 
 
-async def let_go(cut_off: Sequence[AttemptNote], paths: RunPaths, writer: RunWriter) -> None:
-    """Let go of attempts that nobody can take up, once what they said so far lies in their folders."""
+async def leave_as_evidence(cut_off: Sequence[AttemptNote], paths: RunPaths, writer: RunWriter) -> None:
+    """Give up attempts that nobody can take up, once what they said so far lies in their folders."""
     if not cut_off:
         return
     lost = [(note.trial_id, note.attempt) for note in cut_off]

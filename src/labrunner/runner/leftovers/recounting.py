@@ -22,14 +22,13 @@ def find_finished(paths: RunPaths, writer: RunWriter) -> Iterator[TrialGlance]:
         yield from seen.trials()
 
 
-def recount_spending(plan: Plan, left: Resumption) -> Spending:
-    """What earlier sittings of a run, and earlier runs of its lineage, have used; nothing without a budget.
+def recount_spending(spending: Spending, plan: Plan, left: Resumption) -> None:
+    """Add what earlier sittings of a run, and earlier runs of its lineage, have used; only under a budget.
 
     Results that are taken over from other lineages cost this one nothing.
     """
-    spending = Spending()
     if not limits_of(plan.experiment.policy.budget):
-        return spending
+        return
     for before in chain.from_iterable(plan.earlier.values()):
         spending.add(before.usage, is_graded=before.outcome == "graded")
     for trial, timing in _find_paid(plan):
@@ -40,7 +39,6 @@ def recount_spending(plan: Plan, left: Resumption) -> Spending:
     for attempts in left.histories.values():
         for completion in attempts:
             spending.add(completion.timing.usage, is_graded=False)
-    return spending
 
 
 def _find_paid(plan: Plan) -> Iterator[tuple[Trial, Timing]]:

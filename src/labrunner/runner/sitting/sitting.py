@@ -10,7 +10,7 @@ from labrunner.policy.budget import find_used_up
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError, RunStatus, StatusRecord
 from labrunner.records.summary import SummaryRecord
-from labrunner.runner.leftovers.cutoffs import let_go
+from labrunner.runner.leftovers.cutoffs import leave_as_evidence
 from labrunner.runner.leftovers.leavings import find_unreleased
 from labrunner.runner.leftovers.recounting import find_finished, recount_spending
 from labrunner.runner.leftovers.resumption import Resumption
@@ -57,17 +57,14 @@ class Sitting:
     """Carries a run out and keeps its status and summary fresh."""
 
     def __init__(self, plan: Plan, writer: RunWriter, executor: Executor, left: Resumption) -> None:
-        """Take an open run; nothing starts before `carry_out`."""
+        """Take an open run; `recount` counts its earlier sittings, `carry_out` starts what is owed."""
         self._plan = plan
         self._writer = writer
         self._executor = executor
         self._left = left
         tallies = Tallies(planned=len(plan.schedule))
         self._reporter = Reporter(plan, writer, tallies)
-        self._course = Course(
-            tallies=tallies, spending=recount_spending(plan, left), on_finished=self._add_to_summary
-        )
-        self._recount()
+        self._course = Course(tallies=tallies, on_finished=self._add_to_summary)
         self._loop = RunLoop(plan, executor, writer, self._course, left)
 
     @property
@@ -88,7 +85,7 @@ class Sitting:
         """Carry out what is owed; whatever happens on the way, the status says how it ended."""
         live = Live(plan=self._plan, tallies=self._course.tallies, writer=self._writer, stop=self.stop)
         await self._reporter.write_status("started", None)
-        await let_go(self._left.cut_off, self._plan.paths, self._writer)
+        await leave_as_evidence(self._left.cut_off, self._plan.paths, self._writer)
         await self._release_left()
         try:
             async with asyncio.TaskGroup() as group:
@@ -107,8 +104,12 @@ class Sitting:
             raise _root(errors) from errors
         return await self._finish()
 
+    async def recount(self) -> None:
+        """Count what earlier sittings finished and used: as much reading as the run is long."""
+        await asyncio.to_thread(self._recount)
+
     def _recount(self) -> None:
-        """Count what earlier sittings finished."""
+        recount_spending(self._course.spending, self._plan, self._left)
         for row in find_finished(self._plan.paths, self._writer):
             self._reporter.tally.add(row)
             self._course.tallies.count_verdict(row.verdict)
