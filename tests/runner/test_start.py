@@ -307,6 +307,14 @@ async def test_a_full_disk_pauses_dispatch_until_there_is_room(
     assert next(looks, None) is None
 
 
+def grade_at_length(folders: AttemptFolders) -> PhaseEnd:
+    """A grader whose score is larger than a row may be."""
+    metrics = {f"m{n}": "x" * 3000 for n in range(12)}
+    score = {"verdict": "pass", "metrics": metrics, "evaluator": {"name": "g", "version": "v" * 40_000}}
+    (folders.out / "benchmark_score.json").write_text(json.dumps(score))
+    return PhaseEnd(exit_status=0)
+
+
 async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,14 +322,7 @@ async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(
 
     def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
         if phase.name == "grader" and phase.env["AGENTLAB_TASK_ID"] == "t1":
-            metrics = {f"m{n}": "x" * 3000 for n in range(12)}
-            score = {
-                "verdict": "pass",
-                "metrics": metrics,
-                "evaluator": {"name": "g", "version": "v" * 40_000},
-            }
-            (folders.out / "benchmark_score.json").write_text(json.dumps(score))
-            return PhaseEnd(exit_status=0)
+            return grade_at_length(folders)
         return answer(phase, folders)
 
     end = await Stage(tmp_path, script=script).run(make_sums(variants=1, replications=1))
@@ -329,3 +330,28 @@ async def test_a_row_that_its_schema_refuses_costs_one_trial_not_the_run(
     assert end.status.counts.committed == 4
     assert [row.reason for row in iter_trials(end.paths)] == [None, "row_refused", None, None]
     assert verify(end.paths).problems == ()
+
+
+async def test_a_row_that_its_schema_refuses_still_tells_what_an_outage_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labrunner.trial.judgement.MAX_JUDGEMENT_BYTES", 1 << 20)  # the guard before this one
+    agents: list[str] = []
+
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "agent":
+            agents.append(phase.env["AGENTLAB_TASK_ID"])
+            if len(agents) <= 3:
+                return PhaseEnd(exit_status=75)
+        elif phase.env["AGENTLAB_TASK_ID"] == "t1":
+            return grade_at_length(folders)
+        return answer(phase, folders)
+
+    breaker = BreakerPolicy(after=3, give_up_after_s=None)
+    policy = make_policy(max_concurrency=3, fail_on_error=False, breaker=breaker)
+    experiment = replace(make_sums(variants=1, replications=1), policy=policy)
+    end = await Stage(tmp_path, script=script, pace=QUICK).run(experiment)
+
+    rows = list(iter_finished(end.paths))
+    assert [row.trial.reason for row in rows] == [None, "row_refused", None, None]
+    assert [len(row.timing.cut_off) for row in rows] == [1, 1, 1, 0]

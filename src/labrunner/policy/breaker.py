@@ -48,6 +48,11 @@ class Breaker(Generic[T]):
         return self._opened_at is not None
 
     @property
+    def opened_at(self) -> float | None:
+        """Since when dispatch is paused; None while it is not."""
+        return self._opened_at
+
+    @property
     def cause(self) -> Cause | None:
         """What the current row of failures is blamed on."""
         return self._cause

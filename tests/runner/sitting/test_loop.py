@@ -1,24 +1,29 @@
-"""The places of a loop: what counts as running, and what may happen meanwhile."""
+"""The loop of a run: what counts as running, what may happen meanwhile, and when an outage ends it."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
-from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolved import BreakerPolicy, Experiment
 from labrunner.experiment.schedule import Schedule
-from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Graded
+from labrunner.policy.pace import PACE, RunPace
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptTiming, Completion, Evaluator, Failed, Graded
 from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.newrun import make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies
 from labrunner.runner.sitting.loop import RunLoop
-from labrunner.runner.sitting.stopping import Interrupted, StopRequest
+from labrunner.runner.sitting.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.writing.create import create_run
 from labrunner.store.writing.writer import open_writer
 from labrunner.trial.assignment import Assignment, Notes
+from tests.kit.builders import make_policy
 from tests.kit.runner.running import make_sums
 
 
@@ -93,6 +98,33 @@ def complete(assignment: Assignment) -> Completion:
 
 
 @dataclass
+class Outage(Collectors):
+    """An executor whose provider fails every attempt at once; after some, attempts hang."""
+
+    hangs_after: int = 1000
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        self.begun.append(assignment.slot.schedule_idx)
+        if len(self.begun) > self.hangs_after:
+            await asyncio.Event().wait()
+        notes.sandbox_gone(assignment.token)
+        failed = Failed(cause=Cause.PROVIDER, reason="down", message="no answer")
+        return msgspec.structs.replace(complete(assignment), end=failed)
+
+
+class TurnTallies(Tallies):
+    """Counts how often the loop looked whether it may go on."""
+
+    turns = 0
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.__dict__["turns"] = self.turns + (name == "pause")
+        super().__setattr__(name, value)
+
+
+@dataclass
 class Sitting:
     """A new run, and how much of it became durable."""
 
@@ -100,6 +132,8 @@ class Sitting:
     experiment: Experiment
     executor: Collectors
     stop: StopRequest = field(default_factory=StopRequest)
+    pace: RunPace = PACE
+    turns: int = 0
     committed: int = 0
 
     async def carry_out(self) -> None:
@@ -118,10 +152,13 @@ class Sitting:
                 paths=paths,
                 concurrency=self.executor.concurrency,
                 grace_s=0.0,
+                pace=self.pace,
             )
-            course = Course(tallies=Tallies(planned=len(schedule)), stop=self.stop)
+            tallies = TurnTallies(planned=len(schedule))
+            course = Course(tallies=tallies, stop=self.stop)
             await RunLoop(plan, self.executor, writer, course, Resumption()).run()
             await writer.settle()
+            self.turns = tallies.turns
             self.committed = writer.counts().committed
 
 
@@ -153,3 +190,39 @@ async def test_what_is_being_collected_when_a_run_is_stopped_becomes_durable(tmp
             await asyncio.sleep(0)
         executor.may_collect.set()
     assert sitting.committed == len(executor.begun) < 9
+
+
+def make_outage(folder: Path, executor: Outage, *, give_up_s: float, first_probe_s: float) -> Sitting:
+    breaker = BreakerPolicy(after=3, give_up_after_s=give_up_s)
+    policy = make_policy(max_concurrency=1, fail_on_error=False, breaker=breaker)
+    experiment = replace(make_sums(tasks=9, variants=1, replications=1), policy=policy)
+    return Sitting(folder, experiment, executor, pace=RunPace(first_probe_s=first_probe_s))
+
+
+async def give_up(sitting: Sitting) -> str:
+    """Carry out until the run gives up; what it says."""
+    async with asyncio.timeout(20):
+        await sitting.carry_out()
+    assert isinstance(sitting.stop.reason, GaveUp)
+    return sitting.stop.reason.error.message
+
+
+async def test_a_run_that_gives_up_an_outage_starts_no_probe_for_nothing(tmp_path: Path) -> None:
+    executor = Outage(concurrency=1)
+    said = await give_up(make_outage(tmp_path, executor, give_up_s=0.2, first_probe_s=0.2))
+    assert executor.begun == [0, 1, 2]
+    assert said == (
+        "provider kept failing for 0 s (breaker.give_up_after_s=0.2); once that is over: lab continue"
+    )
+
+
+async def test_an_outage_is_given_up_in_time_while_its_probe_hangs(tmp_path: Path) -> None:
+    executor = Outage(concurrency=1, hangs_after=3)
+    await give_up(make_outage(tmp_path, executor, give_up_s=0.3, first_probe_s=0.01))
+    assert len(executor.begun) == 4
+
+
+async def test_a_loop_that_waits_for_an_outage_to_end_rests(tmp_path: Path) -> None:
+    sitting = make_outage(tmp_path, Outage(concurrency=1), give_up_s=0.5, first_probe_s=60.0)
+    await give_up(sitting)
+    assert sitting.turns < 50

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from labrunner.experiment.options.table import find_option
 from labrunner.policy import budget
@@ -11,7 +12,10 @@ from labrunner.policy.breaker import Breaker
 from labrunner.policy.budget import Spending
 from labrunner.records.run import RunError
 from labrunner.runner.plan import Plan
-from labrunner.runner.sitting.queue import EndedAttempt
+from labrunner.runner.sitting.ended import EndedAttempt
+
+_TELL_EVERY_S: Final = 1.0
+"""How often it is told anew how long a pause still is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +66,21 @@ class DispatchGate:
         """Whether the budget lets no attempt through any more."""
         return self.has_budget and bool(budget.find_used_up(self._budget, self.spending))
 
+    @property
+    def gives_up_at(self) -> float | None:
+        """When the outage will have taken too long; None without one, or where it may take for ever."""
+        opened_at, limit = self.breaker.opened_at, self._give_up_after_s
+        return None if opened_at is None or limit is None else opened_at + limit
+
     def find_end(self, now: float, *, is_stuck: bool) -> RunError | None:
         """Why the run has to end: an outage took too long, or the budget is used up.
 
         `is_stuck`: nothing is under way any more, and something is owed.
         """
-        limit, open_s = self._give_up_after_s, self.breaker.open_for_s(now)
-        if limit is not None and self.breaker.is_open and open_s >= limit:
-            cause = self.breaker.cause
-            return RunError(message=f"{cause} kept failing for {open_s:.0f} s", cause=cause)
+        if self.gives_up_at is not None and self.gives_up_at <= now:
+            cause, limit = self.breaker.cause, f"breaker.give_up_after_s={self._give_up_after_s:g}"
+            told = f"{cause} kept failing for {self.breaker.open_for_s(now):.0f} s ({limit})"
+            return RunError(message=f"{told}; once that is over: lab continue", cause=cause)
         if is_stuck and self.is_used_up:
             used_up = budget.find_used_up(self._budget, self.spending)
             told = budget.describe_used_up(self._budget, self.spending, used_up)
@@ -92,9 +102,8 @@ class DispatchGate:
         if probe_at <= now:
             self.breaker.start_probe()
             return None
-        return Pause(
-            until=probe_at, why=f"paused: {cause} keeps failing, next probe in {probe_at - now:.0f} s"
-        )
+        why = f"paused: {cause} keeps failing, next probe in {probe_at - now:.0f} s"
+        return Pause(until=min(probe_at, now + _TELL_EVERY_S), why=why)
 
 
 def free_gb_at(folder: Path) -> Callable[[], float]:

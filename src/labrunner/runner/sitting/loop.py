@@ -15,11 +15,12 @@ from labrunner.runner.leftovers.leavings import SANDBOX_ONLY, choose_leavings
 from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.plan import Plan, Work
 from labrunner.runner.sitting.course import Course
+from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.gate import DispatchGate
 from labrunner.runner.sitting.noting import StoreNotes
 from labrunner.runner.sitting.places import Places
 from labrunner.runner.sitting.publication import Publisher, publish
-from labrunner.runner.sitting.queue import EndedAttempt, WorkQueue
+from labrunner.runner.sitting.queue import WorkQueue
 from labrunner.runner.sitting.settlement import Conclude, Owe, Settlement, Step, TryAgain
 from labrunner.runner.sitting.stopping import GaveUp
 from labrunner.store.writing.writer import RunWriter
@@ -59,6 +60,10 @@ class RunLoop:
         """Take the next slot that may start, once there is a place for it; None ends the run."""
         while not self._course.stop.stopped.is_set():
             now, has_place = time.monotonic(), self._places.has_free
+            is_stuck = self._places.are_settled and not self._queue.is_empty
+            if (error := self._gate.find_end(now, is_stuck=is_stuck)) is not None:
+                self._course.stop.ask(GaveUp(error=error))
+                return None
             pause = self._gate.check(now) if has_place and self._queue.has_work(now) else None
             self._course.tallies.pause = pause.why if pause else ""
             if has_place and pause is None:
@@ -67,11 +72,8 @@ class RunLoop:
                 is_idle = self._queue.is_empty and self._places.are_settled
                 if is_idle and not await self._settle(self._settlement.let_go()):
                     return None
-            is_stuck = self._places.are_settled and not self._queue.is_empty
-            if (error := self._gate.find_end(now, is_stuck=is_stuck)) is not None:
-                self._course.stop.ask(GaveUp(error=error))
-            due = self._queue.next_due(pause.until if pause else None) if has_place else None
-            await self._places.wait_for_change(due)
+            due = (pause.until if pause else self._queue.next_due) if has_place else None
+            await self._places.wait_for_change(due, self._gate.gives_up_at)
         return None
 
     def _start(self, group: asyncio.TaskGroup, work: Work) -> None:

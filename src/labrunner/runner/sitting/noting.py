@@ -6,8 +6,8 @@ Rule: notes about an attempt that goes on without us are durable before it acts;
 import msgspec
 
 from labrunner.records.barrier import BarrierNote
+from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.places import Places
-from labrunner.runner.sitting.queue import EndedAttempt
 from labrunner.store.buffering.buffer import Event
 from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import Assignment

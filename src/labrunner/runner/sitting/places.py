@@ -74,8 +74,9 @@ class Places:
         self._tallies.running = len(self._in_flight)
         self.changed.set()
 
-    async def wait_for_change(self, until: float | None = None) -> None:
-        """Wait until somebody came, went or asked to stop, or until a time on the monotonic clock."""
+    async def wait_for_change(self, *times: float | None) -> None:
+        """Wait until somebody came, went or asked to stop, or for the first of these monotonic times."""
+        until = min((each for each in times if each is not None), default=None)
         wait_s = max(0.0, until - time.monotonic()) if until is not None else None
         try:
             async with asyncio.timeout(wait_s):

@@ -17,7 +17,7 @@ from labrunner.records.rows import (
     TrialRow,
     slot_commit_id,
 )
-from labrunner.runner.sitting.queue import EndedAttempt
+from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 
@@ -140,7 +140,7 @@ async def publish(
         return rows if await writer.finish(rows, token=token) else None, None
     except ValueError as error:
         bug = Failed(cause=Cause.RUNNER, reason="row_refused", message=str(error)[:2000])
-    rows = publisher.rows(ended.assignment, _blame(bug, ended.attempts))
+    rows = publisher.rows(ended.assignment, _blame(bug, ended.attempts), cut_offs)
     return rows if await writer.finish(rows, token=token) else None, bug
 
 

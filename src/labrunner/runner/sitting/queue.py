@@ -4,35 +4,11 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import msgspec
-
 from labrunner.experiment.schedule import Slot
-from labrunner.records.completion import Completion, Failed
+from labrunner.records.completion import Completion
 from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.leftovers.taking_up import take_up
 from labrunner.runner.plan import Plan, Work
-from labrunner.trial.assignment import Assignment
-
-
-class EndedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that came to its end, before it is decided what follows from it.
-
-    A Struct, as the steps of its settlement are: made for every attempt, and ten times faster.
-    """
-
-    work: Work
-    assignment: Assignment
-    completion: Completion
-
-    @property
-    def attempts(self) -> tuple[Completion, ...]:
-        """Every attempt of the trial, this one last."""
-        return (*self.work.history, self.completion)
-
-    @property
-    def failure(self) -> Failed | None:
-        """Why it has no grade, if it has none."""
-        return self.completion.end if isinstance(self.completion.end, Failed) else None
 
 
 @dataclass(order=True, slots=True)
@@ -87,10 +63,10 @@ class WorkQueue:
         work = Work(slot=slot, history=history)
         heapq.heappush(self._retries, _WaitingRetry(ready_at, slot.schedule_idx, work))
 
-    def next_due(self, until: float | None) -> float | None:
-        """When the first waiting retry is ready, or `until` where that comes first; None for neither."""
-        ready_at = self._retries[0].ready_at if self._retries else None
-        return min((at for at in (ready_at, until) if at is not None), default=None)
+    @property
+    def next_due(self) -> float | None:
+        """When the first waiting retry is ready; None where none waits."""
+        return self._retries[0].ready_at if self._retries else None
 
 
 def _walk(plan: Plan, first: int, is_done: Callable[[int], bool]) -> Iterator[Slot]:

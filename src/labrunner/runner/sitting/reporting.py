@@ -38,13 +38,14 @@ class Reporter:
 
     async def keep_fresh(self) -> None:
         """Refresh status and summary, until cancelled."""
-        seen, round_ = -1, 0
+        seen: Counts | None = None
+        round_ = 0
         while True:
             await asyncio.sleep(STATUS_EVERY_S)
-            done = self._tallies.passed + self._tallies.failed + self._tallies.errors
-            if done == seen:
+            counts = self._count()
+            if counts == seen:
                 continue
-            seen, round_ = done, round_ + 1
+            seen, round_ = counts, round_ + 1
             await self.write_status("started", None)
             if round_ % SUMMARY_EVERY == 1:
                 summary = make_summary(
@@ -61,21 +62,13 @@ class Reporter:
 
     async def write_status(self, status: RunStatus, error: RunError | None) -> StatusRecord:
         """Write how the run stands."""
-        counts, now = self._writer.counts(), stamp(datetime.now(UTC))
+        now = stamp(datetime.now(UTC))
         is_over = status != "started"
         record = StatusRecord(
             schema_version="status_v1",
             run_id=self._plan.run_id,
             status=status,
-            counts=Counts(
-                planned=self._tallies.planned,
-                committed=counts.committed,
-                buffered=counts.buffered,
-                running=self._tallies.running,
-                passed=self._tallies.passed,
-                failed=self._tallies.failed,
-                errors=self._tallies.errors,
-            ),
+            counts=self._count(),
             schedule_progress=ScheduleProgress(
                 next_schedule_idx=self._writer.next_idx, total=self._tallies.planned
             ),
@@ -87,6 +80,18 @@ class Reporter:
         )
         await self._writer.write_status(record)
         return record
+
+    def _count(self) -> Counts:
+        tallies, written = self._tallies, self._writer.counts()
+        return Counts(
+            planned=tallies.planned,
+            committed=written.committed,
+            buffered=written.buffered,
+            running=tallies.running,
+            passed=tallies.passed,
+            failed=tallies.failed,
+            errors=tallies.errors,
+        )
 
 
 def make_summary(experiment: Experiment, run_id: str, tally: Tally, *, with_intervals: bool) -> SummaryRecord:

@@ -17,8 +17,8 @@ from labrunner.records.cause import Cause
 from labrunner.records.completion import Cancelled, Failed, Graded
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course
+from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.gate import DispatchGate
-from labrunner.runner.sitting.queue import EndedAttempt
 
 
 class Owe(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp:
-    """Errors went over the threshold, or an outage took too long: the run ends as `error`."""
+    """Too many errors, an outage that took too long, or a used up budget: the run ends as `error`."""
 
     error: RunError
 
