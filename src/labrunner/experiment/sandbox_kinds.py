@@ -1,4 +1,6 @@
-"""Kinds of sandboxes by name, as far as an experiment must know them: the only place where their names stand.
+"""Kinds of sandboxes by name, as far as an experiment must know them.
+
+Rule: whoever decides by a name takes it from here; elsewhere names stand only in sentences for people.
 
 What a kind is made of is `labrunner.sandbox`'s; a name leads there when it is asked for.
 """

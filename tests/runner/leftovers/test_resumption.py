@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from labrunner.errors import DamagedRun
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import PhaseFact
 from labrunner.runner.leftovers.resumption import Situation, plan_resumption
@@ -75,3 +76,8 @@ def test_a_container_may_have_forgotten_its_grader_in_a_power_cut(repeatable: bo
 
 def test_a_container_that_is_gone_is_cut_off() -> None:
     assert not takes_up(note(), outlives_runner=True)
+
+
+def test_a_damaged_note_of_an_attempt_s_end_is_told_as_damage() -> None:
+    with pytest.raises(DamagedRun, match=r"attempt 1 of a\.baseline\.0 ended, from the buffer: .*lab retry"):
+        takes_up(note(barrier=b"{"))

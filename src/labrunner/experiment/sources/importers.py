@@ -3,7 +3,6 @@
 What an importer says is resolved as strictly as a file, and its name stands in every message about it.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.document import Document, Place
+from labrunner.experiment.sources.named import split_name
 from labrunner.registry import Registry
 
 
@@ -38,14 +38,12 @@ IMPORTERS: Final = Registry(
     accepts=_is_importer,
     wanted="a function from a Path to an Imported",
 )
-_TARGET: Final = re.compile(r"([A-Za-z][\w.+-]+):(.+)", re.DOTALL)
-"""Two letters at least: one is a drive's."""
 
 
 def split_import(target: str) -> tuple[str, Path] | None:
     """The importer's name and the path in `NAME:PATH`; None for a file, and for one that is there anyway."""
-    match = _TARGET.fullmatch(target)
-    return None if match is None or Path(target).exists() else (match[1], Path(match[2]))
+    name, rest = split_name(target) or ("", "")
+    return (name, Path(rest)) if rest and not Path(target).exists() else None
 
 
 def path_of(source: str) -> Path:

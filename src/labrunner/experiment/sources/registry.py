@@ -1,10 +1,10 @@
 """Where tasks can come from: by the suffix of a file, or by a name before a colon, `name:whatever`."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
+from labrunner.experiment.sources.named import split_name
 from labrunner.experiment.sources.task_rows import Row, SourceRequest
 from labrunner.registry import Registry
 
@@ -27,8 +27,6 @@ SOURCES: Final = Registry(
     accepts=_is_source,
     wanted="a function from a SourceRequest to rows",
 )
-_SCHEME: Final = re.compile(r"([A-Za-z][\w.+-]+):(.*)", re.DOTALL)
-"""Two letters at least: one is a drive's."""
 
 
 def read_rows(request: SourceRequest) -> Iterator[Row]:
@@ -48,9 +46,9 @@ def read_rows(request: SourceRequest) -> Iterator[Row]:
 
 def _find_name(request: SourceRequest) -> tuple[str, str]:
     """The source's name, and what it is asked for. A file that is there is meant, whatever it is called."""
-    match = _SCHEME.fullmatch(request.text)
-    if match is not None and not request.path.exists():
-        return match[1], match[2]
+    named = split_name(request.text)
+    if named is not None and not request.path.exists():
+        return named
     return request.path.suffix.lower(), request.text
 
 

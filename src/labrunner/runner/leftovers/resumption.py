@@ -10,6 +10,7 @@ their runner sync what the agent left at the barrier, others do not.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from labrunner.runner.reuse.standing import stand_at_barrier
 from labrunner.sandbox.door import Survivor
 from labrunner.store.buffering.attempts import AttemptNote
 
+T = TypeVar("T")
 _completions = msgspec.json.Decoder(Completion)
 _barriers = msgspec.json.Decoder(BarrierNote)
 
@@ -75,7 +77,7 @@ def plan_resumption(
 
 
 def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation) -> Survivor | None:
-    barrier = None if note.barrier is None else _barriers.decode(note.barrier)
+    barrier = None if note.barrier is None else _decode(_barriers, note, note.barrier, "ended")
     has_rebooted = situation.has_rebooted or (barrier is not None and not _is_of_boot(barrier, situation))
     may_grade = not note.grader_started or situation.repeatable_grader
     if survivor is not None:
@@ -95,12 +97,12 @@ def _is_of_boot(barrier: BarrierNote, situation: Situation) -> bool:
     return bool(barrier.boot_id) and barrier.boot_id == situation.boot_id
 
 
-def _decode(note: AttemptNote, data: bytes) -> Completion:
+def _decode(decoder: msgspec.json.Decoder[T], note: AttemptNote, data: bytes, how: str) -> T:
     try:
-        return _completions.decode(data)
+        return decoder.decode(data)
     except (ValueError, RecursionError) as error:
         raise DamagedRun(
-            f"reading how attempt {note.attempt} of {note.trial_id} failed, from the buffer: {error}; "
+            f"reading how attempt {note.attempt} of {note.trial_id} {how}, from the buffer: {error}; "
             "to take over what is good in a new run: lab retry"
         ) from error
 
@@ -109,7 +111,7 @@ def _histories(failed: Iterable[AttemptNote]) -> Mapping[int, tuple[Completion, 
     histories: dict[int, list[Completion]] = defaultdict(list)
     for note in failed:
         if note.failure is not None:
-            histories[note.schedule_idx].append(_decode(note, note.failure))
+            histories[note.schedule_idx].append(_decode(_completions, note, note.failure, "failed"))
     return {
         idx: tuple(sorted(attempts, key=lambda attempt: attempt.attempt))
         for idx, attempts in histories.items()
