@@ -32,6 +32,15 @@ def test_an_experiment_that_is_named_and_not_there_is_bad_input(tmp_path: Path) 
     assert lab("doctor", "mine.yaml", cwd=tmp_path).code == 2
 
 
+def test_what_is_built_in_is_listed_of_the_machine_and_no_news_of_an_experiment(tmp_path: Path) -> None:
+    assert "sandbox kind" in lab("doctor", cwd=tmp_path).out
+    home = write_experiment(tmp_path / "home")
+    answer = lab("doctor", cwd=home)
+    assert answer.code == 0, answer.err
+    assert "sandbox kind" not in answer.out
+    assert {each["door"] for each in lab("doctor", "--json", cwd=home).json()["known"]} >= {"sandbox kind"}
+
+
 @pytest.mark.parametrize("command", ["plan", "doctor"])
 def test_a_solution_is_said_not_to_be_used_yet(tmp_path: Path, command: str) -> None:
     folder = write_experiment(tmp_path / "e", tasks=1)

@@ -12,6 +12,7 @@ from labrunner.display.text.console import make_console
 from labrunner.errors import ExitCode
 from labrunner.experiment.resolved import Experiment
 from labrunner.records.encoding import canonical
+from labrunner.registry import BUILT_IN
 from labrunner.runner.smoke import smoke
 from labrunner.runner.start import RunOptions, preflight
 from labrunner.runner.upkeep.machine import examine_machine
@@ -58,7 +59,9 @@ def _print(checks: list[Check], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(canonical.encode_line({"checks": checks, "known": known}).decode())
     else:
-        make_console().print(show_checks(checks, show_doors(known, NOUNS)))
+        brought = [each for each in known if each["origin"] != BUILT_IN]  # what is built in is no news here
+        nouns = list(dict.fromkeys(each["door"] for each in brought))
+        make_console().print(show_checks(checks, *([show_doors(brought, nouns)] if brought else [])))
 
 
 app = make_target_app(
