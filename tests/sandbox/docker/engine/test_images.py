@@ -21,6 +21,10 @@ class Shelf(Engine):
 
     refusals: list[EngineRefused] = field(default_factory=list)
     here: set[str] = field(default_factory=set)
+    digests: dict[str, str] = field(default_factory=dict)
+    """What names mean at the moment; those that are not in it have no digest."""
+    failures: list[EngineRefused] = field(default_factory=list)
+    """Of looks that come after a pull."""
     pulling: int = 0
     most: int = 0
     pulls: list[str] = field(default_factory=list)
@@ -28,7 +32,10 @@ class Shelf(Engine):
     async def image(self, name: str) -> ImageFacts:
         if name not in self.here:
             raise EngineRefused(404, "looking", "no such image")
-        return ImageFacts(id=f"sha256:{name}", repo_digest=None, user="", env={})
+        if self.pulls and self.failures:
+            raise self.failures.pop(0)
+        digest = name if "@" in name else self.digests.get(name)
+        return ImageFacts(id=f"sha256:{digest or name}", repo_digest=digest, user="", env={})
 
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
         self.pulls.append(name)
@@ -80,6 +87,7 @@ async def test_patience_ends() -> None:
     with pytest.raises(SandboxFailed, match="toomanyrequests"):
         await Images(shelf, pauses).resolve(make_sandbox(image="wanted"))
     assert len(shelf.pulls) == 6
+    assert pauses.taken == [4.0, 8.0, 16.0, 32.0, 64.0]
 
 
 async def test_another_refusal_is_final() -> None:
@@ -130,3 +138,24 @@ async def test_a_lazy_image_goes_with_its_last_container() -> None:
     assert shelf.here == set()
     await images.take(plan)
     assert shelf.pulls == ["x", "x"]
+
+
+async def test_a_name_that_means_another_image_by_now_is_pulled_again_by_what_it_meant() -> None:
+    shelf = Shelf(digests={"x": "x@sha256:1"})
+    images = Images(shelf)
+    plan = make_sandbox(image="x", pull="lazy", prune_images=True)
+    first = await images.take(plan)
+    await images.give_back(plan)
+    shelf.here, shelf.digests = {"x"}, {"x": "x@sha256:2"}  # pulled by somebody else meanwhile
+    assert await images.is_deferred(plan)
+    assert await images.take(plan) == first
+    assert shelf.pulls == ["x", "x@sha256:1"]
+
+
+async def test_an_image_that_was_pulled_and_then_not_found_is_still_pruned() -> None:
+    shelf = Shelf(failures=[EngineRefused(500, "looking", "busy")])
+    images = Images(shelf)
+    with pytest.raises(EngineRefused, match="busy"):
+        await images.take(make_sandbox(image="x", prune_images=True))
+    await images.prune()
+    assert shelf.here == set()

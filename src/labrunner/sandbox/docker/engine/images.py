@@ -76,7 +76,7 @@ class Images:
         if plan.pull != "lazy" or plan.build is not None or (name := name_of(plan)) in self._found:
             return False
         try:
-            await self._engine.image(name)
+            await self._engine.image(self._meant.get(name, name))
         except EngineRefused as refusal:
             if refusal.is_not_found:
                 return True
@@ -110,12 +110,15 @@ class Images:
             if name in self._pulled and self._pulled[name].prune_images:
                 await self._engine.remove_image(self._meant.get(name, name))
                 del self._pulled[name]
-                if (meant := self._found.pop(name).repo_digest) is not None:
-                    self._meant[name] = meant
+                # Nothing was found where the engine went away right after the pull.
+                found = self._found.pop(name, None)
+                if found is not None and found.repo_digest is not None:
+                    self._meant[name] = found.repo_digest
 
     async def _find(self, plan: SandboxPlan, name: str) -> ImageFacts:
+        meant = self._meant.get(name, name)
         try:
-            return await self._engine.image(name)
+            return await self._engine.image(meant)
         except EngineRefused as refusal:
             if not refusal.is_not_found:
                 raise
@@ -124,27 +127,23 @@ class Images:
         elif plan.pull == "never":
             raise SandboxFailed("image_missing", f"image {name} is not there, and sandbox.pull says never")
         else:
-            await self._pull(self._meant.get(name, name))
+            await self._pull(meant)
             self._pulled[name] = plan
-        return await self._engine.image(self._meant.get(name, name))
+        return await self._engine.image(meant)
 
     async def _pull(self, name: str) -> None:
-        problem = EngineRefused(0, f"pulling image {name}", "not tried")
         for before in range(PULL_TRIES):
             try:
                 async with self._pulls:
                     await self._pull_once(name)
-            except EngineRefused as refusal:
-                problem = refusal
-                if not _asks_for_patience(refusal):
-                    break
-            else:
                 return
+            except EngineRefused as refusal:
+                if not _asks_for_patience(refusal) or before == PULL_TRIES - 1:
+                    told = f"{refusal}; pull or build it by hand, or set sandbox.build"
+                    raise SandboxFailed("image_missing", told) from refusal
             pause_s = wait_s(before, first_s=FIRST_PAUSE_S)
             _log.info("%s: the registry asks for patience, waiting %.0f s", name, pause_s)
             await self._pause(pause_s)
-        told = f"{problem}; pull or build it by hand, or set sandbox.build"
-        raise SandboxFailed("image_missing", told) from problem
 
     async def _pull_once(self, name: str) -> None:
         _log.info("pulling %s", name)
