@@ -1,12 +1,18 @@
 """What the Docker engine answers, decoded once; nothing behind this reads its JSON."""
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Status = Literal["created", "running", "ended"]
+FRAME_HEAD: Final = struct.Struct(">BxxxL")
+"""What goes before each piece of a container's output: which stream it is of, and its length."""
+_DEAD: Final = ("Z", "X")
+_HAS_THREADS: Final = "l"
+"""Among the letters that `ps` writes behind a state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +132,13 @@ def _seconds(stamp: str | None) -> float:
 
 
 def join_frames(answer: bytes) -> bytes:
-    """Decode `/containers/ID/logs`: frames of four bytes about their kind, four for a length, and so many."""
+    """Decode `/containers/ID/logs`: frames of every stream."""
     parts, at = [], 0
-    while at + 8 <= len(answer):
-        size = int.from_bytes(answer[at + 4 : at + 8], "big")
-        parts.append(answer[at + 8 : at + 8 + size])
-        at += 8 + size
+    while at + FRAME_HEAD.size <= len(answer):
+        _, size = FRAME_HEAD.unpack_from(answer, at)
+        at += FRAME_HEAD.size
+        parts.append(answer[at : at + size])
+        at += size
     return b"".join(parts)
 
 
@@ -148,7 +155,16 @@ class Process:
     @classmethod
     def of(cls, row: list[str]) -> "Process":
         """Decode a row of `pid,ppid,stat,args`."""
-        return cls(pid=int(row[0]), parent=int(row[1]), is_dead=row[2].startswith(("Z", "X")), command=row[3])
+        pid, parent, state, command = row
+        has_threads = _HAS_THREADS in state[1:]
+        return cls.seen(
+            pid=int(pid), parent=int(parent), state=state[:1], has_threads=has_threads, command=command
+        )
+
+    @classmethod
+    def seen(cls, *, pid: int, parent: int, state: str, has_threads: bool, command: str) -> "Process":
+        """Judge by the kernel's letter: the first thread may have ended while others go on."""
+        return cls(pid=pid, parent=parent, is_dead=state in _DEAD and not has_threads, command=command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
