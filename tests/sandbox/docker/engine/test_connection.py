@@ -1,9 +1,12 @@
 """Calls and streams against servers of our own, where a real engine would not do what is asked here."""
 
 import asyncio
+import base64
 import io
+import json
 import ssl
 import subprocess
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -12,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.docker.engine.address import find_address
-from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.client import Engine, Silence
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.hijacked import Attachment
+from labrunner.sandbox.docker.engine.logins import HUB
 
 UPGRADED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 
@@ -24,15 +28,37 @@ def answer(status: int, body: bytes) -> bytes:
     return head.encode() + body
 
 
+VERSION = answer(200, b'{"ApiVersion": "1.47"}')
+HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>Hi</html>"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
 def frame(stream: int, data: bytes) -> bytes:
     return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
+@pytest.fixture(autouse=True)
+def nobody_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+
+
 @asynccontextmanager
 async def engine_that(
-    say: Callable[[str], list[bytes]], tls: ssl.SSLContext | None = None
+    say: Callable[[str], list[bytes]],
+    tls: ssl.SSLContext | None = None,
+    *,
+    version: bytes = VERSION,
+    stalls: bool = False,
+    heads: list[str] | None = None,
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server that answers with what `say` gives for a call, piece by piece, and then hangs up."""
+    """A server that answers with what `say` gives for a call, piece by piece, and then hangs up.
+
+    One that `stalls` waits for the other side to hang up.
+    """
     asked: list[str] = []
     served: set[asyncio.Task[None]] = set()
 
@@ -48,13 +74,18 @@ async def engine_that(
             writer.close()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        call = (await reader.readuntil(b"\r\n\r\n")).decode().partition(" HTTP")[0]
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        call = head.partition(" HTTP")[0]
         asked.append(call)
-        told = [answer(200, b'{"ApiVersion": "1.47"}')] if call == "GET /version" else say(call)
+        if heads is not None:
+            heads.append(head)
+        told = [version] if call == "GET /version" else say(call)
         for piece in told:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0.01)  # in pieces on the other side, too
+        if stalls and call != "GET /version":
+            await reader.read()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     async with server:
@@ -149,6 +180,127 @@ async def build_against(told: bytes, problem: type[Exception]) -> list[str]:
         await engine.close()
     assert asked[-1].startswith("POST /v1.47/build?t=tag:1&labels=")
     return lines
+
+
+Streaming = Callable[[Engine], AsyncIterator[object]]
+STREAMS: dict[str, Streaming] = {
+    "pull": lambda engine: engine.pull("reg.example/tool:1"),
+    "build": lambda engine: engine.build(io.BytesIO(b"packed"), "tag:1", {}),
+    "archive": lambda engine: engine.archive("c", "/etc"),
+}
+HASTY = Silence(pull_s=0.2, build_s=0.2, archive_s=0.2)
+
+
+async def heard_of(pieces: AsyncIterator[object], heard: list[object]) -> None:
+    async for piece in pieces:
+        heard.append(piece)
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("told", [[], [CHUNKED + chunk(b'{"stream": "Step 1"}\n')]], ids=["never", "amid"])
+async def test_an_engine_that_falls_silent_is_gone(stream: Streaming, told: list[bytes]) -> None:
+    heard: list[object] = []
+    async with engine_that(lambda call: told, stalls=True) as (place, _):
+        engine = Engine(f"tcp://{place}", silence=HASTY)
+        async with asyncio.timeout(20):
+            with pytest.raises(EngineGone, match="did not answer in time"):
+                await heard_of(stream(engine), heard)
+        await engine.close()
+    assert len(heard) == len(told)
+
+
+async def test_an_engine_that_goes_on_telling_may_take_longer_than_one_silence() -> None:
+    news = [CHUNKED, *[chunk(b'{"stream": "x"}\n')] * 50, b"0\r\n\r\n"]
+    heard: list[object] = []
+    async with engine_that(lambda call: news) as (place, _):
+        engine = Engine(f"tcp://{place}", silence=Silence(build_s=0.4))
+        started_at = time.monotonic()
+        await heard_of(STREAMS["build"](engine), heard)
+        took_s = time.monotonic() - started_at
+        await engine.close()
+    assert heard == ["x"] * 50
+    assert took_s > 0.4
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+async def test_an_engine_that_was_given_up_is_asked_for_nothing_more(stream: Streaming) -> None:
+    async with engine_that(lambda call: [answer(200, b"")]) as (place, asked):
+        engine = Engine(f"tcp://{place}")
+        await heard_of(stream(engine), [])
+        before = list(asked)
+        engine.is_given_up = True
+        with pytest.raises(EngineGone, match="was given up"):
+            await heard_of(stream(engine), [])
+        with pytest.raises(EngineGone, match="was given up"):
+            await engine.attach("c")
+        await engine.close()
+    assert asked == before
+
+
+@pytest.mark.parametrize("image", ["python:3.12", "ann/tool", "reg.example/tool:1"])
+async def test_an_image_is_pulled_with_the_login_of_its_registry(image: str, tmp_path: Path) -> None:
+    login = {"auth": base64.b64encode(b"ann:secret").decode()}
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {HUB: login, "reg.example": login}}))
+    heads: list[str] = []
+    async with engine_that(lambda call: [answer(200, b"")], heads=heads) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        await heard_of(engine.pull(image), [])
+        await engine.close()
+    (sent,) = [line.partition(": ")[2] for line in heads[-1].splitlines() if line.startswith("X-Registry")]
+    assert json.loads(base64.urlsafe_b64decode(sent)) == {
+        "username": "ann",
+        "password": "secret",
+        "serveraddress": "reg.example" if image.startswith("reg.") else HUB,
+    }
+
+
+@pytest.mark.parametrize(
+    "version",
+    [HTML, answer(200, b"[]"), answer(200, b"{}"), answer(200, b"{"), answer(404, b"<html>Not here</html>")],
+    ids=["html", "list", "no version", "half", "not found"],
+)
+async def test_a_server_that_is_no_engine_is_told_as_one(version: bytes) -> None:
+    async with engine_that(lambda call: [], version=version) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        with pytest.raises(EngineGone, match=r"tcp://.* does not answer as a Docker engine .*DOCKER_HOST"):
+            await engine.facts()
+        with pytest.raises(EngineGone, match=r"removing a container: .* does not answer as a Docker engine"):
+            await engine.remove("c")
+        with pytest.raises(EngineGone, match=r"attaching to a container: .*as a Docker engine"):
+            await engine.attach("c")
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    "told", [HTML, answer(200, b"{"), answer(200, b"12\n")], ids=["html", "half", "number"]
+)
+async def test_a_page_in_the_place_of_news_is_no_engines(told: bytes) -> None:
+    async with engine_that(lambda call: [told]) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        with pytest.raises(EngineGone, match="does not answer as a Docker engine"):
+            await heard_of(engine.pull("reg.example/tool:1"), [])
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        answer(409, b'{"message": "is paused"}')[:-5],
+        b"HTTP/1.1 409 X\r\nContent-Length: many\r\n\r\n",
+        b"HTTP/1.1 409 X\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 no\r\n\r\n",
+        b"HTTP/1.1\r\n\r\n",
+        b"220 mail.example ready\r\n\r\n",
+        b"HTTP/1.1 101 UPG",
+    ],
+    ids=["cut off", "length in words", "negative", "no status", "nothing", "another protocol", "half a head"],
+)
+async def test_an_answer_to_attaching_that_nobody_understands_is_a_gone_engine(told: bytes) -> None:
+    async with engine_that(lambda call: [told]) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        with pytest.raises(EngineGone, match="attaching to a container"):
+            await engine.attach("c")
+        await engine.close()
 
 
 async def test_tls_is_spoken_with_the_certificates_of_the_docker_command(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.sandbox.docker.engine.logins import HUB, find_login, registry_of
+from labrunner.sandbox.docker.engine.logins import HUB, compose_login, find_login, registry_of
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,17 @@ def add_helper(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_name_tells_its_registry(image: str, registry: str) -> None:
     assert registry_of(image) == registry
+
+
+@pytest.mark.parametrize("image", ["debian:12", "ann/tool", "reg.example/tool:1"])
+def test_a_login_says_to_which_registry_it_belongs(image: str) -> None:
+    sent = json.loads(base64.urlsafe_b64decode(compose_login({"username": "ann", "password": "s"}, image)))
+    assert sent == {"username": "ann", "password": "s", "serveraddress": registry_of(image)}
+
+
+def test_a_token_belongs_to_whoever_it_is_sent_to() -> None:
+    sent = compose_login({"identitytoken": "it"}, "reg.example/tool")
+    assert json.loads(base64.urlsafe_b64decode(sent)) == {"identitytoken": "it"}
 
 
 def test_without_settings_nobody_is_logged_in() -> None:

@@ -1,16 +1,17 @@
 """The Docker engine, as far as attempts need it: typed answers, and errors that say whose fault they are.
 
-Rules: over the engine's socket, never through its command line. Every call ends in time.
+Rules: over the engine's socket, never through its command line. Every call ends in time: what comes at once
+within a limit for the whole, what comes in pieces within one for the silence between them.
 """
 
 import asyncio
 import logging
 import os
 import time
-from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
-from typing import Any, BinaryIO, Final, Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -21,7 +22,7 @@ from labrunner.sandbox.docker.engine.address import find_address
 from labrunner.sandbox.docker.engine.connection import EngineConnection, Json
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, blamed
 from labrunner.sandbox.docker.engine.hijacked import Attachment, HijackedStream
-from labrunner.sandbox.docker.engine.logins import find_login
+from labrunner.sandbox.docker.engine.logins import compose_login, find_login
 from labrunner.sandbox.docker.engine.replies import (
     ContainerState,
     EngineFacts,
@@ -40,18 +41,34 @@ FAREWELL_S: Final = 10.0
 LONGEST_FAREWELL_S: Final = 120.0
 """The same for one that answers, but not what it was asked."""
 SIGN_OF_LIFE_S: Final = 3.0
+PULL_SILENCE_S: Final = 600.0
+"""How long nothing need be told of a pull: a slow disk takes its time over a large layer."""
+BUILD_SILENCE_S: Final = 1800.0
+"""The same for a build, where a step tells only what its command writes, and nothing while files are sent."""
 _STREAMS: Final = "stream=1&stdin=1&stdout=1&stderr=1&logs=0&detachKeys="
 _TAR: Final = {"Content-Type": "application/x-tar", "Content-Encoding": "gzip"}
 
 _log = logging.getLogger("labrunner.docker")
 
+Piece = TypeVar("Piece")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """How long an answer that comes in pieces may stop."""
+
+    pull_s: float = PULL_SILENCE_S
+    build_s: float = BUILD_SILENCE_S
+    archive_s: float = CALL_S
+
 
 class Engine:
     """One engine; connected at the first call."""
 
-    def __init__(self, url: str | None = None) -> None:
+    def __init__(self, url: str | None = None, *, silence: Silence | None = None) -> None:
         """Take the engine's address; by default that of DOCKER_HOST, else the usual ones."""
         self._url = url or os.environ.get("DOCKER_HOST")
+        self._silence = silence or Silence()
         self._connected: EngineConnection | None = None
         self._answered_at = time.monotonic()
         self.is_given_up = False
@@ -167,14 +184,14 @@ class Engine:
         """What the engine remembers to have done to a container in this time."""
         filters = quote(f'{{"container":["{container}"]}}')
         path = f"events?since={since:.9f}&until={until:.9f}&filters={filters}"
-        with blamed("asking for events"):
+        with self._calling("asking for events"):
             async with asyncio.timeout(CALL_S), aclosing(self._connection().lines("GET", path)) as lines:
                 return tuple([str(event.get("Action")) async for event in lines])
 
     async def said(self, container: str, stream: Literal["stdout", "stderr"] = "stdout") -> bytes:
         """What a container's first process wrote, as far as the engine keeps it."""
         path = f"containers/{container}/logs?{stream}=true"
-        with blamed("asking what a container said"):
+        with self._calling("asking what a container said"):
             async with asyncio.timeout(CALL_S), self._connection().open("GET", path) as response:
                 return join_frames(await response.read())
 
@@ -209,49 +226,41 @@ class Engine:
 
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
         """Pull an image, logged in as the docker command is; yields what the engine tells on the way."""
-        login = await asyncio.to_thread(find_login, name) if "/" in name else None
+        login = await asyncio.to_thread(find_login, name)
         named = {"fromImage": name} if _has_version(name) else {"fromImage": name, "tag": "latest"}
-        headers = {} if login is None else {"X-Registry-Auth": _compose_login(login, name)}
-        path = f"images/create?{urlencode(named)}"
-        async for line in self._news(f"pulling image {name}", path, headers=headers):
+        headers = {} if login is None else {"X-Registry-Auth": compose_login(login, name)}
+        news = self._connection().lines("POST", f"images/create?{urlencode(named)}", headers=headers)
+        async for line in self._pieces(f"pulling image {name}", news, self._silence.pull_s):
             yield PullNews.of(line)
 
     async def build(self, archive: BinaryIO, tag: str, labels: Mapping[str, str]) -> AsyncIterator[str]:
         """Build an image from a gzipped tar archive with a Dockerfile; yields its output, line by line."""
         # A step that fails, or is cut off, would leave its container, which nothing marks as ours.
         asked = {"t": tag, "labels": msgspec.json.encode(labels).decode(), "rm": "1", "forcerm": "1"}
-        path = f"build?{urlencode(asked)}"
-        async for line in self._news(f"building image {tag}", path, data=archive, headers=_TAR):
+        news = self._connection().lines("POST", f"build?{urlencode(asked)}", data=archive, headers=_TAR)
+        async for line in self._pieces(f"building image {tag}", news, self._silence.build_s):
             for text in str(line.get("stream") or "").splitlines():
                 yield text
 
-    async def _news(
-        self, doing: str, path: str, *, headers: Mapping[str, str], data: BinaryIO | None = None
-    ) -> AsyncIterator[Json]:
-        with blamed(doing):
-            async with aclosing(self._connection().lines("POST", path, data=data, headers=headers)) as lines:
-                async for line in lines:
-                    yield line
-
     async def archive(self, container: str, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a path of a container as a tar archive."""
-        address = f"containers/{container}/archive?path={quote(path)}"
-        with blamed(f"copying {path} out of a container"):
-            async with self._connection().open("GET", address) as response:
-                async for chunk in response.content.iter_chunked(1 << 16):
-                    yield chunk
+        content = self._connection().pieces("GET", f"containers/{container}/archive?path={quote(path)}")
+        doing = f"copying {path} out of a container"
+        async with aclosing(self._pieces(doing, content, self._silence.archive_s)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def call(self, container: str, config: Json) -> HijackedStream:
         """Start a command in a running container, and give its output as a stream."""
         answer: Json = await self._post(f"containers/{container}/exec", "preparing a call", config)
-        with blamed("starting a call"):
+        with self._calling("starting a call"):
             async with asyncio.timeout(CALL_S):
                 asked = b'{"Detach": false, "Tty": false}'
                 return await self._connection().hijack(f"exec/{answer['Id']}/start", asked)
 
     async def attach(self, container: str) -> Attachment:
         """Take hold of a container's standard streams, before it is started or while it runs."""
-        with blamed("attaching to a container"):
+        with self._calling("attaching to a container"):
             async with asyncio.timeout(CALL_S):
                 path = f"containers/{container}/attach?{_STREAMS}"
                 return Attachment(await self._connection().hijack(path))
@@ -265,17 +274,35 @@ class Engine:
     async def _ask(
         self, method: str, path: str, doing: str, *, body: Json | None = None, timeout_s: float = CALL_S
     ) -> Any:  # noqa: ANN401 - JSON
+        with self._calling(doing):
+            async with asyncio.timeout(timeout_s):
+                return await self._connection().ask(method, path, body)
+
+    async def _pieces(
+        self, doing: str, pieces: AsyncGenerator[Piece, None], silence_s: float
+    ) -> AsyncGenerator[Piece, None]:
+        """An answer piece by piece; whoever takes their time with one is not waited for here."""
+        async with aclosing(pieces):
+            while (piece := await self._next(doing, pieces, silence_s)) is not None:
+                yield piece
+
+    async def _next(self, doing: str, pieces: AsyncGenerator[Piece, None], silence_s: float) -> Piece | None:
+        with self._calling(doing):
+            async with asyncio.timeout(silence_s):
+                return await anext(pieces, None)
+
+    @contextmanager
+    def _calling(self, doing: str) -> Iterator[None]:
+        """What is true of every call: an engine that was given up gets none; an answer is a sign of life."""
         if self.is_given_up:
             raise EngineGone("engine_gone", f"{doing}: the engine does not answer, and was given up")
         try:
             with blamed(doing):
-                async with asyncio.timeout(timeout_s):
-                    answer = await self._connection().ask(method, path, body)
+                yield
         except EngineRefused:
             self._answered_at = time.monotonic()
             raise
         self._answered_at = time.monotonic()
-        return answer
 
     def _connection(self) -> EngineConnection:
         if self._connected is None:
@@ -287,9 +314,3 @@ def _has_version(name: str) -> bool:
     """Whether a name says which image is meant: without tag or digest the engine would pull them all."""
     last = name.rpartition("/")[2]
     return ":" in last or "@" in last
-
-
-def _compose_login(login: Mapping[str, str], name: str) -> str:
-    """A login as the engine takes it."""
-    where = {} if "identitytoken" in login else {"serveraddress": name.partition("/")[0]}
-    return urlsafe_b64encode(msgspec.json.encode({**login, **where})).decode()

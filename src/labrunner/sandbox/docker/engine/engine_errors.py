@@ -20,6 +20,10 @@ class CallRefused(Exception):
         self.status = status
 
 
+class ForeignAnswer(ConnectionError):
+    """What answered does not speak as a Docker engine does, or was cut off."""
+
+
 class EngineGone(SandboxFailed):
     """The engine does not answer."""
 

@@ -4,7 +4,6 @@ Rule: reading may be cancelled at any moment and gone on with; no byte of a fram
 """
 
 import asyncio
-import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,9 +11,9 @@ from typing import Final
 import msgspec
 
 from labrunner.sandbox.docker.engine.address import EngineAddress
-from labrunner.sandbox.docker.engine.engine_errors import CallRefused, StreamsEnded
+from labrunner.sandbox.docker.engine.engine_errors import CallRefused, ForeignAnswer, StreamsEnded
+from labrunner.sandbox.docker.engine.replies import FRAME_HEAD
 
-_HEAD: Final = struct.Struct(">BxxxL")
 _MOST_TOLD: Final = 64 * 1024
 
 
@@ -39,8 +38,8 @@ class HijackedStream:
         """The next frame; None when there is none to come. Raises OSError."""
         try:
             if not self._head:
-                self._head = await self.reader.readexactly(_HEAD.size)
-            stream, size = _HEAD.unpack(self._head)
+                self._head = await self.reader.readexactly(FRAME_HEAD.size)
+            stream, size = FRAME_HEAD.unpack(self._head)
             data = await self.reader.readexactly(size)
         except asyncio.IncompleteReadError:
             return None
@@ -114,21 +113,28 @@ async def _read_answer(reader: asyncio.StreamReader, path: str) -> None:
     """Read the head of the engine's answer; what follows are the streams, unless it said no."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
+        status, size = _read_head(head)
+        if status in {101, 200}:
+            return
+        told = await (reader.read(_MOST_TOLD) if size is None else reader.readexactly(min(size, _MOST_TOLD)))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise ConnectionResetError(f"the engine gave no answer to {path}") from error
-    line, *fields = head.decode("latin-1").split("\r\n")
-    status = int(line.split(" ")[1]) if line.startswith("HTTP/1.") else 0
-    if status in {101, 200}:
-        return
-    sizes = [
-        value
-        for name, _, value in (each.partition(":") for each in fields)
-        if name.lower() == "content-length"
-    ]
-    told = (
-        await reader.readexactly(min(int(sizes[0]), _MOST_TOLD)) if sizes else await reader.read(_MOST_TOLD)
-    )
+        raise ForeignAnswer(f"the engine gave no whole answer to {path}") from error
+    except ValueError as error:
+        raise ForeignAnswer(f"this is no answer of an engine to {path}: {error}") from error
     raise CallRefused(status, read_problem(told))
+
+
+def _read_head(head: bytes) -> tuple[int, int | None]:
+    """The status of an answer, and how many bytes follow, where it says so. Raises ValueError."""
+    line, *fields = head.decode("latin-1").split("\r\n")
+    protocol, _, rest = line.partition(" ")
+    if not protocol.startswith("HTTP/1."):
+        raise ValueError(f"{line[:80]!r} is not HTTP")
+    split = (each.partition(":") for each in fields)
+    sizes = [int(value) for name, _, value in split if name.lower() == "content-length"]
+    if any(size < 0 for size in sizes):
+        raise ValueError("a negative length")
+    return int(rest.partition(" ")[0]), sizes[0] if sizes else None
 
 
 def read_problem(told: bytes) -> str:

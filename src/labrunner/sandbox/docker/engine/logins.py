@@ -67,6 +67,12 @@ def registry_of(image: str) -> str:
     return first if is_host else HUB
 
 
+def compose_login(login: Mapping[str, str], image: str) -> str:
+    """A login as the engine takes it with a pull."""
+    where = {} if "identitytoken" in login else {"serveraddress": registry_of(image)}
+    return base64.urlsafe_b64encode(msgspec.json.encode({**login, **where})).decode()
+
+
 def config_path() -> Path:
     """Where the docker command keeps its settings."""
     folder = os.environ.get("DOCKER_CONFIG")
