@@ -77,6 +77,8 @@ class DispatchGate:
 
         `is_stuck`: nothing is under way any more, and something is owed.
         """
+        if not (is_stuck or self.breaker.is_open):
+            return None
         if self.gives_up_at is not None and self.gives_up_at <= now:
             cause, limit = self.breaker.cause, f"breaker.give_up_after_s={self._give_up_after_s:g}"
             told = f"{cause} kept failing for {self.breaker.open_for_s(now):.0f} s ({limit})"

@@ -76,13 +76,15 @@ class Places:
 
     async def wait_for_change(self, *times: float | None) -> None:
         """Wait until somebody came, went or asked to stop, or for the first of these monotonic times."""
-        until = min((each for each in times if each is not None), default=None)
-        wait_s = max(0.0, until - time.monotonic()) if until is not None else None
-        try:
-            async with asyncio.timeout(wait_s):
-                await self.changed.wait()
-        except TimeoutError:
-            return
+        due = [each for each in times if each is not None]
+        if due:
+            try:
+                async with asyncio.timeout(max(0.0, min(due) - time.monotonic())):
+                    await self.changed.wait()
+            except TimeoutError:
+                return
+        else:  # the usual way, and a timer for every trial would be felt
+            await self.changed.wait()
         self.changed.clear()
 
     async def wake_on_stop(self, stop: StopRequest) -> None:
