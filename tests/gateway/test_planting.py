@@ -151,8 +151,12 @@ def plant_as_plain_user(told: int) -> None:
     assert bwrap is not None
     reading, writing = os.pipe()
     command = [bwrap.path, *bwrap.core_args, "--ro-bind", "/", "/", "--info-fd", str(writing), "/bin/cat"]
-    with subprocess.Popen(command, stdin=-1, pass_fds=[writing]) as process:
+    with subprocess.Popen(command, stdin=-1, stdout=-1, pass_fds=[writing]) as process:
         os.close(writing)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"set up\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"set up\n"  # its last user namespace has been made
         text = b""
         while not text.rstrip().endswith(b"}"):
             text += os.read(reading, 4096)

@@ -7,6 +7,7 @@ Our own namespace is never taken for a sandbox's.
 """
 
 import ctypes
+import fcntl
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ _LINE: Final = 1024
 _PATIENCE_S: Final = 10.0
 _NEWUSER: Final = 0x10000000
 _NEWNET: Final = 0x40000000
+_GET_OWNER: Final = 0xB701  # NS_GET_USERNS
 _REASON: Final = "gateway_not_planted"
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -29,15 +31,17 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 def plant(pid: int, *, port: int = 0) -> socket.socket:
     """Listen on the loopback of a process' network namespace; blocks for a few milliseconds.
 
-    `pid` is any process of the sandbox. Who is not root joins its user namespace first. Raises SandboxFailed.
+    `pid` is any process of the sandbox. Who is not root first joins the user namespace that owns the network:
+    not always the process' own, which bubblewrap nests one deeper. Raises SandboxFailed.
     """
     doing = f"listening inside the network namespace of process {pid}"
     with SandboxFailed.during(_REASON, doing), ExitStack() as stack:
-        spaces = [_open(stack, pid, "net", _NEWNET)]
-        if os.geteuid() != 0:
-            spaces.insert(0, _open(stack, pid, "user", _NEWUSER))
-        if _is_ours(spaces[-1][0]):
+        net = _kept(stack, os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+        if _is_ours(net):
             raise SandboxFailed(_REASON, f"{doing}: it is our own: the sandbox has no network namespace")
+        spaces = [(net, _NEWNET)]
+        if os.geteuid() != 0:
+            spaces.insert(0, (_kept(stack, fcntl.ioctl(net, _GET_OWNER)), _NEWUSER))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stack.enter_context(ours)
         with theirs:
@@ -47,10 +51,9 @@ def plant(pid: int, *, port: int = 0) -> socket.socket:
         return _receive(ours, child, doing)
 
 
-def _open(stack: ExitStack, pid: int, kind: str, flag: int) -> tuple[int, int]:
-    fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+def _kept(stack: ExitStack, fd: int) -> int:
     stack.callback(os.close, fd)
-    return fd, flag
+    return fd
 
 
 def _is_ours(fd: int) -> bool:
