@@ -3,6 +3,7 @@
 Rules: both do the same work in the same minutes, every other round the other way round; a figure's ratio is
 taken within a round, and the median over the rounds counts. Sides that are not ours (bare loops, the
 interpreter alone) are the same work in both trees: what they differ by is the machine's weather, and is told.
+Each tree has the packages that it pins. A bench that the earlier tree did not have is named, and left out.
 """
 
 import os
@@ -29,7 +30,11 @@ _NOT_OURS: Final = ("bare", "python -c", "reading")
 def compare(names: Sequence[str], commit: str, rounds: int) -> bool:
     """Print how much more or less each figure is than at that commit; whether none of ours got 5% worse."""
     with _checked_out(commit) as earlier:
-        worse = [figure for name in names for figure in _tell(earlier, name, commit, rounds)]
+        known = [name for name in names if (earlier / "bench" / f"{name}.py").exists()]
+        worse = [figure for name in known for figure in _tell(earlier, name, commit, rounds)]
+        new = [name for name in names if name not in known]
+    if new:
+        print(f"not in {commit}: {', '.join(new)}")
     print(f"more than {WITHIN - 1:.0%} worse: {', '.join(worse) or 'none'}")
     return not worse
 
@@ -61,15 +66,17 @@ def _checked_out(commit: str) -> Iterator[Path]:
         tree = Path(place) / "earlier"
         subprocess.run(["git", "worktree", "add", "--detach", "-q", tree, commit], cwd=HERE, check=True)
         try:
+            subprocess.run(["bash", "scripts/install"], cwd=tree, check=True, stdout=sys.stderr)
             yield tree
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=HERE, check=True)
 
 
 def _take(tree: Path, name: str, results: Path) -> dict[str, Figure]:
-    """One round of a bench in a tree; its own sources come before the installed ones."""
+    """One round of a bench in a tree."""
     env = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
-    argv = [sys.executable, "-m", "bench", name, "--rounds", "1", "--results", str(results)]
+    python = tree / ".venv" / "bin" / "python"
+    argv = [str(python), "-m", "bench", name, "--rounds", "1", "--results", str(results)]
     done = subprocess.run(argv, cwd=tree, env=env, check=False, stdout=subprocess.DEVNULL)
     result = last(name, results)
     if done.returncode != 0 or result is None:
