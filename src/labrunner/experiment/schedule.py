@@ -105,9 +105,7 @@ class Schedule:
             )
 
     def _radix(self) -> tuple[tuple[str, int], ...]:
-        """Names and counts of the position's digits, the outermost first."""
-        counts = {"variant": self.variants, "task": self.tasks, "repl": self.replications}
-        return tuple((name, counts[name]) for name in _DIGITS[self.order])
+        return _radix(self.order, self.variants, self.tasks, self.replications)
 
     def _digits(self, variant_idx: int, task_idx: int, repl_idx: int) -> tuple[int, ...]:
         values = {"variant": variant_idx, "task": task_idx, "repl": repl_idx}
@@ -120,6 +118,13 @@ class Schedule:
         return Slot(
             schedule_idx=idx, variant_idx=values["variant"], task_idx=values["task"], repl_idx=values["repl"]
         )
+
+
+@lru_cache(maxsize=16)
+def _radix(order: Order, variants: int, tasks: int, replications: int) -> tuple[tuple[str, int], ...]:
+    """Names and counts of the position's digits, the outermost first."""
+    counts = {"variant": variants, "task": tasks, "repl": replications}
+    return tuple((name, counts[name]) for name in _DIGITS[order])
 
 
 class Permutation:

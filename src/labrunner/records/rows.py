@@ -190,6 +190,14 @@ def blank_row(row: object, line: bytes, run_id: str) -> bytes:
     return blanked + b"\n"
 
 
+def blank_new_row(row: object, line: bytes, run_id: str) -> bytes:
+    """The same for a row of this run whose line was encoded a moment ago, so that it is canonical."""
+    spelt = _spell(run_id)
+    if line.count(spelt) == 1:
+        return line.replace(spelt, _spell(BLANK_RUN_ID)) + b"\n"
+    return blank_row(row, line, run_id)
+
+
 @lru_cache(maxsize=16)
 def _spell(run_id: str) -> bytes:
     """A run's id as it stands in a line."""

@@ -15,7 +15,7 @@ from labrunner.records.rows import (
     MAX_ROW_BYTES,
     SlotRows,
     TimingRow,
-    blank_row,
+    blank_new_row,
     have_digest,
     is_sealed_timing,
     lines_digest,
@@ -62,7 +62,7 @@ def encode_slot(run_id: str, rows: SlotRows) -> SlotBytes:
             line, plain = _encode_row(run_id, rows, kind, row)
             lines.append(line)
             if row is not rows.timing:
-                blanked.append(blank_row(plain, line, run_id))
+                blanked.append(blank_new_row(plain, line, run_id))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"trial {rows.trial_id}, {kind}: {error}") from error
     cut = len(rows.predictions)
