@@ -153,7 +153,8 @@ def plant_as_plain_user(told: int) -> None:
     command = [bwrap.path, *bwrap.core_args, "--ro-bind", "/", "/", "--info-fd", str(writing), "/bin/cat"]
     with subprocess.Popen(command, stdin=-1, stdout=-1, pass_fds=[writing]) as process:
         os.close(writing)
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(b"set up\n")
         process.stdin.flush()
         assert process.stdout.readline() == b"set up\n"  # its last user namespace has been made
