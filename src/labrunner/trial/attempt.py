@@ -21,7 +21,7 @@ from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialCon
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collecting.artifacts import copy_out
 from labrunner.trial.collecting.collection import RESULT_CAP, Collected, collect, keeps_workspace
-from labrunner.trial.collecting.redaction import redact_cut_off
+from labrunner.trial.collecting.cut_off import redact_cut_off
 from labrunner.trial.collecting.result_file import is_agent_result, read_word
 from labrunner.trial.collecting.traces import is_untouched
 from labrunner.trial.ending import reach_end

@@ -13,7 +13,7 @@ from labrunner.files.strangers.masking import Masker
 from labrunner.records.completion import AttemptEnd, Failed, Graded
 from labrunner.trial import classification
 from labrunner.trial.assignment import AttemptScene, Notes
-from labrunner.trial.collecting.redaction import redact_cancelled
+from labrunner.trial.collecting.cut_off import redact_cancelled
 
 
 def _nothing() -> None:

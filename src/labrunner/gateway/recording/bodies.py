@@ -50,16 +50,23 @@ def keep_bytes(data: bytes) -> KeptBody:
     return KeptBody(digest=digest, rows=(row,))
 
 
-def put_together(digest: str, rows: Mapping[str, BodyRow]) -> object:
-    """A body again: a JSON value of a request, or bytes. Raises KeyError for one that is not there."""
-    row = rows[digest]
+def unpack(row: BodyRow) -> object:
+    """What one line holds: bytes, or a JSON value in which parts may stand for bodies of their own."""
     match row.form:
         case "text":
             return str(row.body).encode()
         case "base64":
             return base64.b64decode(row.body)
-        case "json":
-            return {name: _join(value, rows) for name, value in row.body.items()}
+        case "json" | "told":
+            return row.body
+
+
+def put_together(digest: str, rows: Mapping[str, BodyRow]) -> object:
+    """A body again: a JSON value of a request, or bytes. Raises KeyError for one that is not there."""
+    row = rows[digest]
+    if row.form == "json":
+        return {name: _join(value, rows) for name, value in row.body.items()}
+    return unpack(row)
 
 
 def _join(value: object, rows: Mapping[str, BodyRow]) -> object:

@@ -104,11 +104,14 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Why the answer could not be understood, where that is so."""
 
 
-class BodyRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BodyRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of an attempt's `bodies.jsonl`: a body, or a message that many bodies share."""
 
     schema_version: Literal["call_body_v1"]
     digest: Digest
     """Of the canonical bytes of a JSON value; of the bytes themselves otherwise."""
-    form: Literal["json", "text", "base64"]
+    form: Literal["json", "text", "base64", "told"]
+    """`told`: an answer by its words alone, because a secret was cut in two in its bytes."""
     body: Any  # any JSON: what was said
+    masked: bool = False
+    """Secrets in it were masked: its digest is that of what passed, so that calls still name it."""

@@ -40,7 +40,7 @@ from labrunner.store.reading.fullscores import FULL_SCORES
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import AttemptScene, Notes
 from labrunner.trial.collecting.collection import Collected, collect, keeps_workspace
-from labrunner.trial.collecting.redaction import redact_cut_off
+from labrunner.trial.collecting.cut_off import redact_cut_off
 from labrunner.trial.collecting.result_file import hear
 from labrunner.trial.ending import reach_end
 from labrunner.trial.grading import Grading

@@ -17,7 +17,8 @@ def check_evidence(
 ) -> Iterator[tuple[Path, str]]:
     """Give a sentence for each file that is not what its row says.
 
-    Logs may be gone where policy drops them, and workspaces wherever somebody does.
+    Logs of phases may be gone where policy drops them, and workspaces wherever somebody does; transcripts,
+    calls and events always stay.
     """
     folder = paths.attempt(trial.ids.trial_id, trial.attempt)
     for ref in trial.files:
@@ -25,7 +26,7 @@ def check_evidence(
     for attempt in timing.attempts:
         folder = paths.attempt(trial.ids.trial_id, attempt.attempt)
         for ref in attempt.logs:
-            yield from _check(folder, ref, may_be_gone=not are_logs_kept)
+            yield from _check(folder, ref, may_be_gone=not are_logs_kept and ref.path.startswith("logs/"))
         for name, digest in attempt.folders.items():
             yield from _check_folder(folder / name, digest, may_be_gone=name == "workspace")
 

@@ -21,6 +21,7 @@ from labrunner.files.strangers.removal import remove, remove_tree
 from labrunner.files.strangers.sealing import digest_tree, settle_tree
 from labrunner.records.completion import AttemptEnd, FileRef, Graded
 from labrunner.sandbox.door import AttemptFolders, PhaseName
+from labrunner.trial.collecting.recorded_calls import keep_recorded
 from labrunner.trial.collecting.redaction import Redactor
 
 RESULT_CAP: Final = 16 * 1024 * 1024
@@ -54,7 +55,7 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
     """Keep what an attempt left, throw the rest of its scaffolding away, sync what is named."""
     with SandboxFailed.during("collect", f"collecting what the sandbox left in {folders.root}"):
         keeping = _Keeping(folders=folders, masker=masker)
-        results, logs = tuple(keeping.results()), (*keeping.logs(), *keeping.events())
+        results, logs = tuple(keeping.results()), (*keeping.logs(), *keeping.events(), *keeping.calls())
         files = (*results, *keeping.artifacts())
         inner = dict(keeping.rest())
         workspace_digest = keeping.workspace(is_kept=keeps_workspace)
@@ -120,6 +121,9 @@ class _Keeping:
     def events(self) -> Iterable[FileRef]:
         if _EVENTS in list_names(self._folders.state):
             yield from self._handed_in(self._folders.state, _EVENTS, EVENTS_CAP)
+
+    def calls(self) -> Iterable[FileRef]:
+        return keep_recorded(self._folders.root, self._masker, self.redactor)
 
     def rest(self) -> Iterable[tuple[str, str]]:
         """Whatever else was handed in: a digest for each folder that holds more than is named."""

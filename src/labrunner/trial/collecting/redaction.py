@@ -6,7 +6,6 @@ like contents. What can't be read or written is dropped: nothing unsearched is k
 chunk, time by what lies on the disk: holes of sparse files are not read.
 """
 
-import asyncio
 import os
 import secrets
 import stat
@@ -17,10 +16,9 @@ from typing import Final
 
 from labrunner.files.descriptors import write_all_at
 from labrunner.files.strangers.masking import Masker
-from labrunner.files.strangers.removal import remove, remove_if_possible
+from labrunner.files.strangers.removal import remove
 from labrunner.files.strangers.sealing import say_name
 from labrunner.files.strangers.tree import Found, exists_in, find_data, walk
-from labrunner.files.uninterrupted import wait_out
 
 CHUNK: Final = 1 << 20
 MOST_NAMED: Final = 20
@@ -191,22 +189,3 @@ def _replace_by_copy(found: Found, source: int) -> None:
         raise
     finally:
         os.close(target)
-
-
-def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
-    """Search what is left of an attempt that came to no end; where that can't be done, it goes."""
-    redactor = Redactor(masker)
-    try:
-        redactor.redact(attempt, attempt.name)
-    except OSError as error:
-        redactor.note_dropped(attempt.name, f"could not be searched for secrets: {error}")
-        remove_if_possible(attempt)
-    return redactor
-
-
-async def redact_cancelled(attempt: Path, masker: Masker) -> None:
-    """The same for an attempt that is being cancelled; told twice, it still comes to its end."""
-    if masker.needles:
-        redacting = asyncio.ensure_future(asyncio.to_thread(redact_cut_off, attempt, masker))
-        await wait_out(redacting)
-        redacting.result()

@@ -1,0 +1,1 @@
+"""Calls told as conversations: what requests and answers of any dialect said, in the words of transcripts."""
