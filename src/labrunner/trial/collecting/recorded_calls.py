@@ -156,16 +156,23 @@ class _BodyMasking:
 
 
 def _mask_heard(heard: Heard, masker: Masker) -> Heard:
+    def mask(text: str | None) -> str | None:
+        return masker.mask_text(text) if text else text
+
     wanted = tuple(
         replace(each, arguments=masker.mask_document(each.arguments.encode("utf-8", "replace"))[0].decode())
         for each in heard.wanted
     )
-    texts = {
-        name: masker.mask_text(text)
-        for name in ("text", "reasoning", "refusal", "stop_reason", "model")
-        if (text := getattr(heard, name))
-    }
     complaint = heard.complaint
     if complaint is not None:
         complaint = replace(complaint, message=masker.mask_text(complaint.message))
-    return replace(heard, wanted=wanted, complaint=complaint, **texts)
+    return replace(
+        heard,
+        text=masker.mask_text(heard.text),
+        reasoning=masker.mask_text(heard.reasoning),
+        refusal=mask(heard.refusal),
+        stop_reason=mask(heard.stop_reason),
+        model=mask(heard.model),
+        wanted=wanted,
+        complaint=complaint,
+    )
