@@ -13,8 +13,9 @@ from labrunner.cli.catalogue import COMMANDS
 from labrunner.cli.examples import EXAMPLES
 from labrunner.display.decision import DECISION
 from labrunner.errors import ExitCode
-from labrunner.experiment.authoring.authored import ExperimentFile, Part
+from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.experiment_page import SECTIONS
+from labrunner.experiment.authoring.part import Part
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.completion import EndedBy
 from labrunner.records.run import RunStatus

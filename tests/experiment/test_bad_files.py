@@ -75,7 +75,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "an unknown field deep inside": (
         f"name: x\n{TASKS}{GRADER}agent:\n  command: x\n  zzz: 1\n",
         "experiment.yaml:6: agent.zzz: there is no such field; known fields: use, command, dir, stdin, env, secrets, user, "
-        "network, timeout_s, error_exit_codes, require_result",
+        "network, limits, timeout_s, error_exit_codes, require_result",
     ),
     "a relative folder of an image": (
         f"{SMALL}sandbox: {{workdir: src}}\n",
@@ -261,7 +261,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "an unknown network": (
         f"name: x\n{TASKS}{GRADER}agent: {{command: x, network: some}}\n",
-        "experiment.yaml:4: agent.network: must be none, full or {allow: [host, …]}, found text 'some'",
+        "experiment.yaml:4: agent.network: must be none, full or {models: [name, …], allow: [host, …]}, found text 'some'",
     ),
     "a prompt that a task does not have": (
         f"name: x\n{GRADER}tasks: [{{id: a, input: {{x: 1}}}}]\nagent: {{command: x, stdin: prompt}}\n",
@@ -417,11 +417,6 @@ BROKEN: dict[str, tuple[str, str]] = {
     "memory with a unit": (
         f"{SMALL}sandbox: {{memory_mb: 2g}}\n",
         "experiment.yaml:5: sandbox.memory_mb: must be a whole number, found text '2g'",
-    ),
-    # what is not built yet
-    "an allow-list": (
-        f"name: x\n{TASKS}{GRADER}agent: {{command: x, network: {{allow: [example.com]}}}}\n",
-        "experiment.yaml:4: agent.network: allow-lists are not built yet; write none or full",
     ),
     "a budget of nothing": (
         f"{SMALL}budget: {{cost_usd: 0}}\n",

@@ -35,6 +35,23 @@ GOLDEN = {
 }
 
 
+# Of a container's experiment, before there were models: who does not use them keeps these.
+IN_DOCKER = (
+    TEXT
+    + """sandbox: {kind: docker, image: "python:3.12", memory_mb: 512}
+setup: {command: [pip, install, x], network: full}
+"""
+)
+GOLDEN_IN_DOCKER = {
+    "experiment": "sha256:6456ef9436e1dc71c236a1390dfc922dc08b5d435117770fa9349276fddfa6ee",
+    "tasks": GOLDEN["tasks"],
+    "variants": [
+        "sha256:2161f5f38d4350c92c1dd26fef0dc3e96d98a990eb506ad77caa3115b5f754f6",
+        "sha256:861eb75ed2baa250b36f4e35e3752aeef7dcf98379471399c0f82b29e5a8263c",
+    ],
+}
+
+
 @pytest.fixture
 def golden(bench: Bench) -> Bench:
     return fill(bench)
@@ -56,6 +73,41 @@ def digests(experiment: Experiment) -> dict[str, object]:
 
 def test_digests_are_the_same_on_every_machine(golden: Bench) -> None:
     assert digests(golden.load(TEXT)) == GOLDEN
+
+
+def test_an_experiment_without_models_keeps_the_digests_that_it_had_before_there_were_any(
+    golden: Bench,
+) -> None:
+    assert digests(golden.load(IN_DOCKER)) == GOLDEN_IN_DOCKER
+
+
+@pytest.mark.parametrize(
+    ("sets", "moves"),
+    [
+        (("models.m.dialect", "anthropic"), True),
+        (("models.m.server_tools", "[web_search]"), True),
+        (("models.m.script", "repo/main.c"), True),
+        (("agent.limits", "{requests: 3}"), True),
+        (("agent.network.models", "[other]"), True),
+        (("models.m.base_url", "http://127.0.0.1:9/v1"), False),
+        (("models.m.key", "OTHER"), False),
+        (("models.m.prices", "{x: {input: 1, output: 2}}"), False),
+        (("models.m.max_connections", "1"), False),
+        (("models.m.max_retries", "0"), False),
+        (("models.other.dialect", "anthropic"), False),
+    ],
+)
+def test_of_a_model_what_answers_may_depend_on_is_measured_where_it_is_used(
+    golden: Bench, sets: tuple[str, str], moves: bool
+) -> None:
+    text = TEXT.replace("agent: {", "agent: {network: {models: [m]}, ")
+    text += 'models: {m: {dialect: openai, base_url: "http://h/v1"}, other: {dialect: openai, key: K}}\n'
+    if sets[0] == "models.m.script":
+        text = text.replace('base_url: "http://h/v1"', "script: agent/run.py")
+    before, after = golden.load(text), golden.load(text, Overrides(sets=(sets,)))
+    assert (before.digest != after.digest) == moves
+    assert (before.variants[0].digest != after.variants[0].digest) == moves
+    assert [task.digest for task in before.tasks] == [task.digest for task in after.tasks]
 
 
 def test_moving_an_experiment_changes_no_digest(golden: Bench, tmp_path: Path) -> None:

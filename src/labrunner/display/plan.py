@@ -181,7 +181,11 @@ def _describe_metric(metric: DeclaredMetric) -> str:
 
 def describe_network(network: Network) -> str:
     """Say what a phase may reach."""
-    return f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
+    models = f"models: {', '.join(network.models)}" if network.models else ""
+    if network.mode == "none" and models:
+        return models
+    rest = f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
+    return f"{models}; {rest}" if models else rest
 
 
 def _describe_program(program: Program) -> list[tuple[str, str]]:

@@ -1,8 +1,9 @@
 """Digests of what is measured: a task, a variant, an experiment.
 
 Covered is what a trial's result may depend on. Not covered: policy, names for people (description, tags,
-groups, metadata), reference solutions, how images are fetched, and where files lie (folders count by
-their content). So moving an experiment's folder, or going on with other thresholds, changes no digest.
+groups, metadata), reference solutions, how images are fetched, where a model is reached, by which key and at
+what price, and where files lie (folders count by their content). So moving an experiment's folder, or going
+on with other thresholds, changes no digest.
 """
 
 import dataclasses
@@ -12,9 +13,12 @@ from typing import Any, Final
 
 from labrunner.experiment.resolved import (
     Agent,
+    AgentLimits,
     Experiment,
     Folder,
     Grader,
+    ModelEntry,
+    Network,
     Program,
     Resources,
     SandboxPlan,
@@ -29,7 +33,15 @@ _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
     Variant: frozenset({"digest"}),
     SandboxPlan: frozenset({"pull", "prune_images"}),
     Program: frozenset({"is_repeatable", "base_url", "reducer"}),
+    ModelEntry: frozenset({"base_url", "key", "prices", "max_connections", "max_retries"}),
 }
+_WHERE_USED: Final[Mapping[type, tuple[str, ...]]] = {
+    Grader: ("metric",),
+    Agent: ("limits",),
+    Network: ("models",),
+    Variant: ("models",),
+}
+"""Fields that are measured only where they say something, so that who does not use them keeps his digests."""
 _CODE: Final[Mapping[type, frozenset[str]]] = {
     Agent: frozenset({"dir"}),
     Grader: frozenset({"dir"}),
@@ -39,6 +51,7 @@ _CODE: Final[Mapping[type, frozenset[str]]] = {
 """Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""
 
 
+_NOTHING: Final = (None, (), AgentLimits())
 _SHARED: Final = frozenset({Grader, Setup, Resources})
 """Parts that nearly all tasks of an experiment share: measured once, not once a task."""
 _MOST_KEPT: Final = 64
@@ -129,8 +142,9 @@ def _measured_fields(value: Any, *, beside_code: bool) -> Any:  # noqa: ANN401 -
     if names is None:
         return value
     plain = {name: measured(getattr(value, name), beside_code=beside_code) for name in names}
-    if isinstance(value, Grader) and value.metric is None:
-        plain.pop("metric", None)
+    for name in _WHERE_USED.get(type(value), ()):
+        if getattr(value, name) in _NOTHING:
+            plain.pop(name, None)
     return plain
 
 

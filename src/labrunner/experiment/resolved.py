@@ -47,6 +47,54 @@ class Network:
 
     mode: Literal["none", "full", "allow"]
     hosts: tuple[str, ...] = ()
+    """What is allowed: `host`, `host:port` or `*.host`."""
+    models: tuple[str, ...] = ()
+    """Names of entries of `models:` that are reached through the gateway, whatever the mode is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPrice:
+    """USD for a million tokens, as an experiment says it."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    """None: as any input."""
+    cache_write: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """One entry of `models:`: who answers, and how the gateway treats him."""
+
+    name: str
+    dialect: Literal["openai", "anthropic", "gemini"]
+    base_url: str | None = None
+    """None: the provider's own address."""
+    key: str | None = None
+    """Name of the variable on the host that holds the key; None: no key is sent."""
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict)
+    """By the name of the model that is asked for."""
+    max_connections: int = 10
+    max_retries: int = 3
+    server_tools: tuple[str, ...] = ()
+    """What the provider may carry out itself."""
+    script: Folder | None = None
+    """A file of canned answers: the gateway answers by itself, and nobody else is asked."""
+
+    @property
+    def variable(self) -> str:
+        """How the names of the variables begin by which an agent finds it: `_URL` and `_KEY` follow."""
+        return "LAB_MODEL_" + "".join(each if each.isalnum() else "_" for each in self.name).upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """What one attempt's agent may use of its models; None for no limit."""
+
+    cost_usd: float | None = None
+    tokens: int | None = None
+    requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +120,7 @@ class Agent:
     timeout_s: float
     error_exit_codes: Mapping[int, str]
     require_result: bool
+    limits: AgentLimits = AgentLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +213,8 @@ class Variant:
     digest: str
     program: Program | None = None
     """Set for a task written in Python."""
+    models: tuple[ModelEntry, ...] = ()
+    """Those that its agent's network names, in that order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,3 +323,9 @@ class Experiment:
     """What conclusions and gates speak of."""
     retry_margin: float = 0.02
     """By how much of its scale retries may have moved a mean."""
+
+    @property
+    def models(self) -> tuple[ModelEntry, ...]:
+        """Entries of `models:` that any variant uses, each once."""
+        used = (entry for variant in self.variants for entry in variant.models)
+        return tuple({entry.name: entry for entry in used}.values())

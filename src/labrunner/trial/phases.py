@@ -183,7 +183,8 @@ def _setup(scene: AttemptScene) -> Setup:
 
 
 def _network_note(network: Network) -> object:
-    return {"mode": network.mode, "hosts": network.hosts} if network.hosts else {"mode": network.mode}
+    named = {"hosts": network.hosts, "models": network.models}
+    return {"mode": network.mode, **{name: each for name, each in named.items() if each}}
 
 
 def _contract(scene: AttemptScene, guest: GuestPaths, timeout_s: float) -> dict[str, str]:

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from labrunner.errors import InputError, InputErrors
-from labrunner.experiment.authoring.authored import Part
 from labrunner.experiment.authoring.document import read_document
 from labrunner.experiment.authoring.experiment_page import SECTIONS
+from labrunner.experiment.authoring.part import Part
 from labrunner.experiment.resolving.load import load
 
 FIELDS = sorted({field.alias or name for model in SECTIONS for name, field in model.model_fields.items()})

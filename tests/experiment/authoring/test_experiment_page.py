@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.authoring.authored import Part
 from labrunner.experiment.authoring.experiment_page import SECTIONS, field_texts, render
+from labrunner.experiment.authoring.part import Part
 from labrunner.experiment.resolving.load import load
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "experiment.md"

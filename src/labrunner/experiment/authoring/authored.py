@@ -5,11 +5,16 @@ Rules: strict types, unknown fields refused. The text under each field is the re
 it). Nothing is looked up or filled in here: that is `labrunner.experiment.resolving.resolution`'s.
 """
 
+# ruff: noqa: RUF012 - pydantic copies defaults
+
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from labrunner.experiment.authoring.model_part import ModelPart
+from labrunner.experiment.authoring.part import Count, Part, Seconds, Text
 from labrunner.experiment.authoring.values import (
+    AgentNetworkChoice,
     Command,
     Env,
     ExitCodes,
@@ -18,6 +23,7 @@ from labrunner.experiment.authoring.values import (
     Id,
     JsonMap,
     KindName,
+    Limits,
     MaxConcurrency,
     NetworkChoice,
     SchemaVersion,
@@ -26,17 +32,8 @@ from labrunner.experiment.authoring.values import (
 )
 from labrunner.experiment.resolved import Network
 
-Seconds: TypeAlias = Annotated[float, Field(gt=0)]
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
 KeepChoice: TypeAlias = Literal["failed", "always", "never"]
 NO_NETWORK = Network(mode="none")
-
-
-class Part(BaseModel):
-    """What all parts of an experiment file have in common."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SetupPart(Part):
@@ -68,8 +65,12 @@ class AgentPart(Part):
     """Names of variables whose values come from lab's own environment or from `--env-file`."""
     user: Text | None = None
     """User inside the image; null is the image's own."""
-    network: NetworkChoice = NO_NETWORK
-    """What the agent may reach."""
+    network: AgentNetworkChoice = NO_NETWORK
+    """What the agent may reach: nothing, everything, or entries of `models` and hosts through the gateway,
+    and nothing else. `allow: full` beside `models` leaves the network open."""
+    limits: Limits = {}
+    """What one attempt may use of its models: US dollars, tokens, requests. Reached, the agent is ended, and
+    what it left is graded. null takes one of a base away."""
     timeout_s: Seconds = 3600.0
     """After so many seconds the agent is ended, and what it left is graded."""
     error_exit_codes: ExitCodes = {75: "provider"}
@@ -279,6 +280,9 @@ class ExperimentFile(Part):
     """A command before the agent."""
     agent: AgentPart = AgentPart()
     """The agent."""
+    models: dict[str, ModelPart] = {}
+    """Models that agents reach through the gateway, by names of the author's own: letters, digits, `-`, `_`
+    and `.`."""
     grader: GraderPart = GraderPart()
     """The grader."""
     sandbox: SandboxPart = SandboxPart()

@@ -16,10 +16,9 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from labrunner.experiment.authoring import authored, task_row
-from labrunner.experiment.authoring.authored import Part
+from labrunner.experiment.authoring import authored, model_part, task_row
 from labrunner.experiment.authoring.page_text import AFTER, BEFORE
-from labrunner.experiment.authoring.unbuilt import UNBUILT
+from labrunner.experiment.authoring.part import Part
 from labrunner.experiment.authoring.values import Shown
 from labrunner.experiment.resolved import Network
 
@@ -31,6 +30,8 @@ SECTIONS: Final[Mapping[type[Part], str]] = {
     authored.VariantPart: "A variant",
     authored.SetupPart: "setup",
     authored.AgentPart: "agent",
+    model_part.ModelPart: "models",
+    model_part.PricePart: "prices of a model",
     authored.GraderPart: "grader",
     authored.MetricPart: "metric of a grader",
     authored.SandboxPart: "sandbox",
@@ -43,7 +44,7 @@ _WORDS: Final = {str: "text", int: "whole number", float: "number", bool: "true 
 
 def render() -> str:
     """Give the whole page as Markdown."""
-    parts = [BEFORE, *(_section(model, title) for model, title in SECTIONS.items()), AFTER, _unbuilt()]
+    parts = [BEFORE, *(_section(model, title) for model, title in SECTIONS.items()), AFTER]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -130,14 +131,6 @@ def _default(field: FieldInfo) -> str:
             return f"{value:g}"
         case value:
             return f"`{value}`" if isinstance(value, str) else str(value)
-
-
-def _unbuilt() -> str:
-    lines = ["## Not built yet", "", "These are refused, with this sentence:", ""]
-    for model, rows in UNBUILT.items():
-        title = SECTIONS[model]
-        lines += [f"- {title}: `{row.field}`: {row.sentence}" for row in rows]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from labrunner.experiment.authoring.authored import Part
 from labrunner.experiment.authoring.document import FieldPath, Origin
+from labrunner.experiment.authoring.part import Part
 
 P = TypeVar("P", bound=Part)
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import PlainValidator, model_validator
 
-from labrunner.experiment.authoring.authored import GraderPart, Part, ResourcesPart, Seconds, SetupPart, Text
+from labrunner.experiment.authoring.authored import GraderPart, ResourcesPart, SetupPart
+from labrunner.experiment.authoring.part import Part, Seconds, Text
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.authoring.values import (
     BadValue,

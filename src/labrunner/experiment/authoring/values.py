@@ -24,6 +24,7 @@ HALF_A_CHARACTER: Final = "holds half of a character (a lone surrogate), which c
 _LONGEST_ID: Final = 200
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OWN_NAMES: Final = frozenset({"HOME", "TMPDIR"})
+_LIMITS: Final = ("cost_usd", "tokens", "requests")
 _TMPFS_SIZE: Final = re.compile(r"[0-9]+[kmg]?\Z", re.IGNORECASE)
 _TMPFS_OPTION: Final = re.compile(
     r"(rw|ro|(no)?(exec|suid|dev|atime)|(size|nr_inodes)=[0-9]+[kmg%]?|(mode|uid|gid)=[0-9]+)\Z"
@@ -84,13 +85,64 @@ def check_env_name(name: object) -> str:
 
 
 def parse_network(value: object) -> Network:
-    """Decode what a phase may reach."""
-    if value in ("none", "full"):
-        return Network(mode="none" if value == "none" else "full")
-    hosts = value.get("allow") if isinstance(value, dict) and set(value) == {"allow"} else None
-    if not isinstance(hosts, list) or not hosts or not all(isinstance(host, str) and host for host in hosts):
-        raise BadValue(f"must be none, full or {{allow: [host, …]}}, found {found(value)}")
-    return Network(mode="allow", hosts=tuple(hosts))
+    """Decode what a phase other than the agent's may reach."""
+    if isinstance(value, dict) and "models" in value:
+        raise BadValue("models are for agents only: write none, full or {allow: [host, …]}")
+    return _parse_network(value, "none, full or {allow: [host, …]}")
+
+
+def parse_agent_network(value: object) -> Network:
+    """Decode what an agent may reach."""
+    return _parse_network(value, "none, full or {models: [name, …], allow: [host, …]}")
+
+
+def _parse_network(value: object, right: str) -> Network:
+    if value == "none":
+        return Network(mode="none")
+    if value == "full":
+        return Network(mode="full")
+    if not isinstance(value, dict) or not value or not set(value) <= {"models", "allow"}:
+        odd = [key for key in value if key not in ("models", "allow")] if isinstance(value, dict) else []
+        told = f"a map with the unknown field '{odd[0]}'" if odd else found(value)
+        raise BadValue(f"must be {right}, found {told}")
+    models, allow = value.get("models", []), value.get("allow", [])
+    names = _texts(models, "models", "names of entries of `models`") if "models" in value else ()
+    if allow == "full" and names:
+        return Network(mode="full", models=names)
+    hosts = _texts(allow, "allow", "hosts") if "allow" in value else ()
+    return Network(mode="allow" if hosts else "none", hosts=hosts, models=names)
+
+
+def _texts(value: object, field: str, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
+        told = "an empty list" if value == [] else found(value)
+        raise BadValue(f"{field} must be a list of {what}, found {told}")
+    twice = next((each for each in value if value.count(each) > 1), None)
+    if twice is not None:
+        raise BadValue(f"{field} has '{twice}' twice; keep one")
+    return tuple(value)
+
+
+def parse_limits(value: object) -> dict[str, float | int | None]:
+    """Decode what an attempt may use of its models; null takes a limit of the base away."""
+    if not isinstance(value, dict) or not set(value) <= set(_LIMITS):
+        odd = [key for key in value if key not in _LIMITS] if isinstance(value, dict) else []
+        told = f"'{odd[0]}'" if odd else found(value)
+        raise BadValue(f"must be a map of cost_usd, tokens and requests to numbers, found {told}")
+    return {name: _limit(name, each) for name, each in value.items()}
+
+
+def _limit(name: str, value: object) -> float | int | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name == "cost_usd":
+        if isinstance(value, int | float) and is_number and 0 < value < math.inf:
+            return float(value)
+        raise BadValue(f"cost_usd must be a number greater than 0, or null, found {found(value)}")
+    if isinstance(value, int) and is_number and value >= 1:
+        return value
+    raise BadValue(f"{name} must be a whole number from 1 on, or null, found {found(value)}")
 
 
 def parse_exit_codes(value: object) -> dict[int, str | None]:
@@ -269,6 +321,12 @@ GuestPath: TypeAlias = Annotated[str, *_as(parse_guest_path, "path inside the im
 Tmpfs: TypeAlias = Annotated[dict[str, str], *_as(parse_tmpfs, "map of path to size")]
 Env: TypeAlias = Annotated[dict[str, str | None], *_as(parse_env, "map of name to text")]
 NetworkChoice: TypeAlias = Annotated[Network, *_as(parse_network, "`none`, `full` or `{allow: [host, …]}`")]
+AgentNetworkChoice: TypeAlias = Annotated[
+    Network, *_as(parse_agent_network, "`none`, `full` or `{models: [name, …], allow: [host, …]}`")
+]
+Limits: TypeAlias = Annotated[
+    dict[str, float | int | None], *_as(parse_limits, "`{cost_usd, tokens, requests}`")
+]
 ExitCodes: TypeAlias = Annotated[dict[int, str | None], *_as(parse_exit_codes, "map of exit status to cause")]
 FailOnError: TypeAlias = Annotated[bool | float, *_as(parse_fail_on_error, "true, false or number")]
 MaxConcurrency: TypeAlias = Annotated[

@@ -6,10 +6,10 @@ from typing import Final
 from labrunner.experiment.authoring.authored import AgentPart, GraderPart, MetricPart, SandboxPart, SetupPart
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Section, Spot
-from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.authoring.values import BadValue, check_env_name
 from labrunner.experiment.resolved import (
     Agent,
+    AgentLimits,
     DeclaredMetric,
     Folder,
     Grader,
@@ -26,7 +26,6 @@ _DEFAULT_LIMITS: Final = {"cpus": 2.0, "memory_mb": 2048, "pids": 512, "disk_mb"
 def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -> Agent:
     """Resolve a variant's agent."""
     part, problems = section.part, reading.problems
-    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
     if not part.command:
         problems.add(
             section.at("command").where, "is missing; say what starts the agent, as a list or a text"
@@ -43,13 +42,22 @@ def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -
         timeout_s=part.timeout_s,
         error_exit_codes={code: cause for code, cause in sorted(part.error_exit_codes.items()) if cause},
         require_result=part.require_result,
+        limits=_resolve_limits(part.limits),
+    )
+
+
+def _resolve_limits(given: Mapping[str, float | int | None]) -> AgentLimits:
+    tokens, requests = given.get("tokens"), given.get("requests")
+    return AgentLimits(
+        cost_usd=given.get("cost_usd"),
+        tokens=None if tokens is None else int(tokens),
+        requests=None if requests is None else int(requests),
     )
 
 
 def resolve_grader(section: Section[GraderPart], names: Names, reading: Reading) -> Grader:
     """Resolve a grader, of the experiment or of a task."""
     part, problems = section.part, reading.problems
-    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
     if not part.command:
         problems.add(
             section.at("command").where, "is missing; say what starts the grader, as a list or a text"
@@ -80,7 +88,6 @@ def _resolve_metric(part: MetricPart | None) -> DeclaredMetric | None:
 def resolve_setup(section: Section[SetupPart], names: Names, problems: Problems) -> Setup:
     """Resolve a setup, of a variant or of a task."""
     part = section.part
-    refuse_unbuilt(part, lambda name: section.at(name).where, problems)
     return Setup(
         command=fill_all(part.command, names, section.at("command"), problems),
         timeout_s=part.timeout_s,
@@ -93,7 +100,6 @@ def resolve_sandbox(
 ) -> SandboxPlan:
     """Resolve where a variant's attempts run."""
     part, image = section.part, None
-    refuse_unbuilt(part, lambda name: section.at(name).where, reading.problems)
     if part.image is not None:
         image = fill_path(part.image, bindings, section.at("image"), reading.problems)
     written = {name: value for name in _DEFAULT_LIMITS if (value := getattr(part, name)) is not None}
@@ -128,13 +134,16 @@ def host_network(
     section: Section[AgentPart] | Section[GraderPart] | Section[SetupPart], kind: str, problems: Problems
 ) -> Network:
     """Give the network of a kind that isolates none: the host's. Anything else is refused."""
-    if "network" in section.part.model_fields_set and section.part.network.mode != "full":
+    network = section.part.network
+    if "network" in section.part.model_fields_set and network.mode != "full":
+        names = ", ".join(network.models)
+        found = f"models [{names}] and nothing else" if names else network.mode
+        right = f"{{models: [{names}], allow: full}}" if names else "full"
         problems.add(
             section.at("network").where,
-            f"the {kind} sandbox has no network isolation, found {section.part.network.mode}; "
-            "write full, or use bubblewrap",
+            f"the {kind} sandbox has no network isolation, found {found}; write {right}, or use bubblewrap",
         )
-    return Network(mode="full")
+    return Network(mode="full", models=network.models)
 
 
 def _check_secrets(section: Section[AgentPart] | Section[GraderPart], problems: Problems) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems, validate
-from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
@@ -24,6 +23,7 @@ from labrunner.experiment.resolved import (
 )
 from labrunner.experiment.resolving.exposure import refuse_exposed
 from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
@@ -59,7 +59,8 @@ def _experiment(
 ) -> Experiment:
     file = reading.file
     kind = _default_kind(tasks, variants, reading)
-    resolved = tuple(resolve_variant(variant, kind, reading) for variant in variants)
+    models = resolve_models(reading)
+    resolved = tuple(resolve_variant(variant, kind, models, reading) for variant in variants)
     bound = {name for variant in variants for name in variant.part.bindings}
     kinds = frozenset(variant.sandbox.kind for variant in resolved)
     rules = make_rules(tasks, bound, kinds, reading)
@@ -103,10 +104,9 @@ def make_policy(file: ExperimentFile) -> Policy:
 
 
 def _refuse_file(reading: Reading) -> None:
-    file, where, problems = reading.file, reading.document.where, reading.problems
-    if file.extends is not None:
-        problems.add(where(("extends",)), "can't be set from the command line; write it into the file")
-    refuse_unbuilt(file, lambda name: where((name,)), problems)
+    if reading.file.extends is not None:
+        where = reading.document.where(("extends",))
+        reading.problems.add(where, "can't be set from the command line; write it into the file")
 
 
 def _default_kind(tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading) -> str:

@@ -10,7 +10,6 @@ from labrunner.experiment.authoring.document import FieldPath
 from labrunner.experiment.authoring.problems import Problems, field_names, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.task_row import TaskRow
-from labrunner.experiment.authoring.unbuilt import refuse_unbuilt
 from labrunner.experiment.authoring.values import HALF_A_CHARACTER, FileSource
 from labrunner.experiment.digests import digest_task
 from labrunner.experiment.options.table import flag
@@ -122,7 +121,6 @@ def make_rules(
 def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> TaskSpec:
     """Resolve one task."""
     row, spot, problems = task.row, task.spot, reading.problems
-    refuse_unbuilt(row, lambda name: spot.at(name).where, problems)
     names = rules.names
     resolved = TaskSpec(
         id=row.id,

@@ -12,8 +12,9 @@ from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.digests import digest_variant
 from labrunner.experiment.options.table import flag
-from labrunner.experiment.resolved import Variant
+from labrunner.experiment.resolved import ModelEntry, Variant
 from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.model_entries import pick_models
 from labrunner.experiment.resolving.naming import agent_names, fill_path
 from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
 from labrunner.experiment.resolving.substitution import BUILT_INS, escape, is_name, scalar_text
@@ -81,7 +82,9 @@ def sandbox_section(variant: WrittenVariant, reading: Reading) -> Section[Sandbo
     return own.over(asked, Spot(origin=option, path=()))
 
 
-def resolve_variant(variant: WrittenVariant, default_kind: str, reading: Reading) -> Variant:
+def resolve_variant(
+    variant: WrittenVariant, default_kind: str, models: Mapping[str, ModelEntry], reading: Reading
+) -> Variant:
     """Resolve one variant."""
     part, spot, bindings, problems = variant.part, variant.spot, variant.part.bindings, reading.problems
     agent = _agent_section(variant, reading)
@@ -96,6 +99,7 @@ def resolve_variant(variant: WrittenVariant, default_kind: str, reading: Reading
         setup=resolve_setup(setup, names, problems),
         sandbox=resolve_sandbox(sandbox, kind, bindings, reading),
         digest="",
+        models=pick_models(agent, models, reading),
     )
     if not KINDS.find(kind, sandbox.at("kind").where).isolates_network:
         resolved = replace(

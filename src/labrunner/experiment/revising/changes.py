@@ -69,8 +69,8 @@ def group_by_change(
 
 def _fields(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
     changed: list[str] = []
-    for name, after in new.items():
-        before = old[name]
+    for name in dict.fromkeys([*new, *old]):
+        before, after = old.get(name), new.get(name)
         if before == after:
             continue
         if not isinstance(before, dict) or not isinstance(after, dict):
@@ -78,7 +78,8 @@ def _fields(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, 
         elif name == "program":
             changed += _of_program(before, after)
         elif name in ("agent", "setup", "sandbox", "grader"):
-            changed += [f"{name}.{inner}" for inner in after if before.get(inner) != after[inner]]
+            inner = dict.fromkeys([*after, *before])
+            changed += [f"{name}.{each}" for each in inner if before.get(each) != after.get(each)]
         else:
             changed.append(name)
     return tuple(changed)

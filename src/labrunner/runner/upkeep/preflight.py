@@ -29,6 +29,7 @@ async def examine(
     files = tuple(check_files(experiment, at_once))
     checks = (
         *check_secrets(experiment, secrets),
+        *check_doors(experiment),
         *check_solutions(experiment),
         *check_place(runs_dir, experiment.policy.min_free_disk_gb),
         *files,
@@ -62,10 +63,24 @@ def _open_files(plan: SandboxPlan) -> int:
 
 
 def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
-    """Names of all secrets that agents and graders ask for."""
+    """Names of all secrets that agents and graders ask for, and of the keys of models."""
     agents = (name for variant in experiment.variants for name in variant.agent.secrets)
     graders = (name for task in experiment.tasks for name in task.grader.secrets)
-    return tuple(dict.fromkeys([*agents, *graders]))
+    keys = (entry.key for entry in experiment.models if entry.key is not None)
+    return tuple(dict.fromkeys([*agents, *graders, *keys]))
+
+
+def check_doors(experiment: Experiment) -> Iterator[Check]:
+    """Refuse networks that can't be kept yet."""
+    variants, tasks = experiment.variants, experiment.tasks
+    networks = [network for each in variants for network in (each.agent.network, each.setup.network)]
+    networks += [task.grader.network for task in tasks]
+    networks += [task.setup.network for task in tasks if task.setup is not None]
+    if any(network.models for network in networks):
+        yield Check(name="network", passed=False, message="models can't be reached yet: write none or full")
+    if any(network.hosts for network in networks):
+        told = "lists of allowed hosts can't be kept yet: write none or full"
+        yield Check(name="network", passed=False, message=told)
 
 
 def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
