@@ -19,12 +19,13 @@ from labrunner.store.buffering.buffer import BufferedSlot
 from labrunner.store.checking.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.events import read_events
+from labrunner.store.reading.recordings import read_all_calls
 from labrunner.store.reading.survey import PIECE_BYTES, Survey, survey
 from labrunner.store.rows.lock import is_owned
 from labrunner.store.rows.single_records import read_run
 from labrunner.store.rows.written import open_file, refuse_altered, size_of
 
-FILES: Final = ("trials", "scores", "predictions", "timings", "events", "earlier", "tasks", "runs")
+FILES: Final = ("trials", "scores", "predictions", "timings", "events", "calls", "earlier", "tasks", "runs")
 _OF_SLOTS: Final = frozenset({"trials", "scores", "predictions", "timings"})
 """Files with rows of slots, which grow as slots are committed."""
 
@@ -103,6 +104,7 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
         "earlier": lambda: sources.earlier[-1],
         "tasks": lambda: sources.tasks[-1][1],
         "events": lambda: _write_events(paths, place / "events.jsonl"),
+        "calls": lambda: _write_calls(paths, place / "calls.jsonl"),
         "runs": lambda: _write_run(record, place / "runs.jsonl"),
     }
     for name in whole.keys() & set(names):
@@ -214,6 +216,14 @@ def _write_run(record: RunRecord, target: Path) -> Path:
         "digest": record.digests.experiment,
     }
     target.write_bytes(msgspec.json.encode(told) + b"\n")
+    return target
+
+
+def _write_calls(paths: RunPaths, target: Path) -> Path:
+    """Write every attempt's calls as rows."""
+    with target.open("wb") as file:
+        for found in read_all_calls(paths):
+            file.write(msgspec.json.encode(found) + b"\n")
     return target
 
 

@@ -1,4 +1,4 @@
-"""The tables that SQL sees: flat, typed, one row a trial, attempt, score, metric or event."""
+"""The tables that SQL sees: flat, typed, one row a trial, attempt, score, metric, call or event."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,15 @@ EARLIER: Final = (
     "ended_at VARCHAR, phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), message VARCHAR)"
 )
 """An attempt of an earlier run."""
+_CALL: Final = (
+    f"STRUCT(ids {IDS}, attempt INTEGER, ordinal BIGINT, provider VARCHAR, protocol VARCHAR, "
+    "purpose VARCHAR, model VARCHAR, answered_by VARCHAR, streaming BOOLEAN, started_at VARCHAR, "
+    'first_byte_at VARCHAR, ended_at VARCHAR, "end" VARCHAR, status INTEGER, stop_reason VARCHAR, '
+    "tokens STRUCT(input BIGINT, output BIGINT, cache_read BIGINT, cache_write BIGINT, reasoning BIGINT, "
+    "basis VARCHAR), cost_usd DOUBLE, price_source VARCHAR, priced_on VARCHAR, taken_out VARCHAR[], "
+    "tries STRUCT(status INTEGER)[], error STRUCT(kind VARCHAR, message VARCHAR), trouble VARCHAR, "
+    "request VARCHAR, answer VARCHAR)"
+)
 REROLL: Final = (
     "a.standing IN ('failed', 'invalidated', 'replaced') "
     "AND (a.agent IS NULL OR a.phases_s['agent'] IS NOT NULL)"
@@ -225,6 +234,34 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
                 FROM rows
             """,
             key="run_id",
+        ),
+        "calls": SqlView(
+            file="calls",
+            reads={"run_id": "VARCHAR", "attempt": "VARCHAR", "call": _CALL},
+            selects="""
+                SELECT run_id, c.ids.trial_id, c.ids.variant_id, c.ids.task_id, c.ids.repl_idx, c.attempt,
+                    contains(folder, '.cut-') AS cut_off, c.ordinal, c.provider, c.protocol, c.purpose,
+                    c.model, c.answered_by, coalesce(c.streaming, false) AS streaming,
+                    TRY_CAST(c.started_at AS TIMESTAMP) AS started_at,
+                    TRY_CAST(c.first_byte_at AS TIMESTAMP) AS first_byte_at,
+                    TRY_CAST(c.ended_at AS TIMESTAMP) AS ended_at,
+                    epoch_ms(TRY_CAST(c.ended_at AS TIMESTAMP) - TRY_CAST(c.started_at AS TIMESTAMP)) / 1000.0
+                        AS seconds,
+                    c."end" AS outcome, c.status, c.stop_reason, c.tokens.input AS input_tokens,
+                    c.tokens.output AS output_tokens,
+                    CASE WHEN c.tokens IS NOT NULL THEN coalesce(c.tokens.cache_read, 0) END
+                        AS cache_read_tokens,
+                    CASE WHEN c.tokens IS NOT NULL THEN coalesce(c.tokens.cache_write, 0) END
+                        AS cache_write_tokens,
+                    CASE WHEN c.tokens IS NOT NULL THEN coalesce(c.tokens.reasoning, 0) END
+                        AS reasoning_tokens,
+                    CASE WHEN c.tokens IS NOT NULL THEN coalesce(c.tokens.basis, 'reported') END AS basis,
+                    c.cost_usd, c.price_source, TRY_CAST(c.priced_on AS DATE) AS priced_on,
+                    coalesce(len(c.tries), 0) AS tries, c.error.kind AS error_kind, c.error.message AS error,
+                    coalesce(c.taken_out, []) AS taken_out, c.trouble, c.request, c.answer
+                FROM (SELECT run_id, attempt AS folder, call AS c FROM rows)
+            """,
+            key="ordinal",
         ),
         "events": SqlView(
             file="events",

@@ -19,6 +19,7 @@ from labrunner.gateway.serving.caller import Caller, ProviderEntry
 from labrunner.gateway.serving.listening import Callers, Service, listen_on_loopback, serve
 from labrunner.gateway.serving.providerlink import ProviderLink, open_link
 from labrunner.gateway.serving.wire import ClientPatience
+from labrunner.records.encoding.ids import Ids
 from labrunner.records.facts.model_call import BodyRow, CallRow
 from tests.kit.gateway.callrows import IDS
 from tests.kit.gateway.provider import KEY, Provider
@@ -68,6 +69,8 @@ async def run_gateway(
     max_clients: int = 256,
     listener: socket.socket | None = None,
     server_tools: frozenset[str] = frozenset(),
+    ids: Ids = IDS,
+    attempt: int = 1,
     **entry: Any,
 ) -> AsyncIterator[Front]:
     folder.mkdir(exist_ok=True)
@@ -75,8 +78,8 @@ async def run_gateway(
     run = Purse(whose="run", setting="budget", caps=budget or Caps())
     journal = journal or open_journal(folder)
     caller = Caller(
-        ids=IDS,
-        attempt=1,
+        ids=ids,
+        attempt=attempt,
         token=TOKEN,
         providers=frozenset(DIALECTS),
         server_tools=server_tools,

@@ -14,6 +14,7 @@ import msgspec
 
 from labrunner.errors import DamagedRun, StoreError
 from labrunner.files.strangers.hostile import Refusal, read_plain
+from labrunner.records.completion import FileRef
 from labrunner.store.buffering.buffer import read_live
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
@@ -35,13 +36,9 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     event: msgspec.Raw
 
 
-class _EventLog(msgspec.Struct):
-    path: str
-
-
 class _EventsOfAttempt(msgspec.Struct):
     attempt: int
-    logs: tuple[_EventLog, ...] = ()
+    logs: tuple[FileRef, ...] = ()
 
 
 class _Ids(msgspec.Struct):
@@ -71,6 +68,12 @@ def read_events(paths: RunPaths) -> Iterator[EventRow]:
                 events = read_attempt_events(paths.attempt(trial_id, attempt.attempt))
                 yield from _number(events, seen.run_id, trial_id, attempt.attempt)
         yield from _read_live(paths, seen.run_id, finished)
+
+
+def iter_attempt_logs(seen: Survey) -> Iterator[tuple[str, int, tuple[FileRef, ...]]]:
+    """Attempts of finished trials: the trial, the attempt's number, and the logs that its row names."""
+    for trial_id, attempt in _finished(seen):
+        yield trial_id, attempt.attempt, attempt.logs
 
 
 def read_attempt_events(folder: Path) -> Iterator[msgspec.Raw]:
