@@ -22,6 +22,7 @@ _LINE: Final = 1024
 _PATIENCE_S: Final = 10.0
 _NEWUSER: Final = 0x10000000
 _NEWNET: Final = 0x40000000
+_FREEBIND: Final = 15  # IP_FREEBIND
 _GET_OWNER: Final = 0xB701  # NS_GET_USERNS
 _REASON: Final = "gateway_not_planted"
 
@@ -68,6 +69,7 @@ def _be_child(way_out: socket.socket, spaces: list[tuple[int, int]], port: int) 
             _join(fd, flag)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_IP, _FREEBIND, 1)  # bubblewrap may not have put its loopback up yet
         listener.bind((LOOPBACK, port))
         listener.listen(_LINE)
         number = listener.fileno().to_bytes(4, sys.byteorder)

@@ -82,12 +82,12 @@ async def run_gateway(
         attempt=attempt,
         token=TOKEN,
         providers=frozenset(DIALECTS),
-        server_tools=server_tools,
         purses=(purse, run),
         journal=journal,
     )
     callers = Callers([caller])
     async with AsyncExitStack() as stack:
+        entry = {"server_tools": server_tools, **entry}
         links: dict[str, ProviderLink] = {
             each: await stack.enter_async_context(open_link(make_entry(each, provider.url, **entry)))
             for each in DIALECTS

@@ -1,13 +1,13 @@
 """Whose calls they are, and who answers them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from labrunner.gateway.dialects.bounds import UNKNOWN_OUTPUT
 from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.pricelist import PriceList
-from labrunner.gateway.metering.purse import Purse
+from labrunner.gateway.metering.purse import CapReached, Purse
 from labrunner.gateway.recording.calljournal import CallJournal
 from labrunner.records.encoding.ids import Ids
 
@@ -30,6 +30,8 @@ class ProviderEntry:
     prices: PriceList
     max_connections: int = 10
     max_retries: int = 3
+    server_tools: frozenset[str] = frozenset()
+    """What the provider may carry out itself."""
     max_output: int = UNKNOWN_OUTPUT
     """Tokens of an answer for which a request sets no limit."""
     connect_s: float = 10.0
@@ -49,7 +51,8 @@ class Caller:
     token: str = field(repr=False)
     providers: frozenset[str]
     """Entries of `models:` that it may use."""
-    server_tools: frozenset[str] = frozenset()
     purses: tuple[Purse, ...]
     """The attempt's own first, then the run's."""
     journal: CallJournal
+    on_capped: Callable[[CapReached], None] | None = None
+    """Told when a cap has refused a request, once that is on disk."""

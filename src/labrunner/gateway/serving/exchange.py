@@ -72,7 +72,7 @@ def _read(head: RequestHead, path: str, body: bytes, exchange: "_Exchange") -> A
     inbound = Inbound(
         method=head.method, path=path, query=head.query, body=content, is_upgrade=head.is_upgrade
     )
-    return recognise(exchange.link.entry.dialect, inbound, exchange.account.caller.server_tools)
+    return recognise(exchange.link.entry.dialect, inbound, exchange.link.entry.server_tools)
 
 
 async def _race(wire: Wire, exchange: "_Exchange", asked: Ask | Declined) -> None:
@@ -135,16 +135,25 @@ class _Exchange:
             async with self.link.send(ask, headers, self.account.sending) as opened:
                 await self._relay(ask, opened)
         except CapReached as reached:
-            await self._refuse(Declined(status=402, kind="cap_reached", message=str(reached)), "capped")
+            await self._refuse_capped(reached)
         except Unreachable as error:
             status = 504 if self.account.sending.is_in_flight else 502
             await self._refuse(Declined(status=status, kind="api_error", message=str(error)), "unreachable")
 
-    async def _refuse(self, declined: Declined, end: CallEnd) -> None:
+    async def _refuse_capped(self, reached: CapReached) -> None:
+        """The row names whose cap it was, and which: how the agent ended follows from it."""
+        declined = Declined(status=402, kind="cap_reached", message=str(reached))
+        try:
+            await self._refuse(declined, "capped", kind=f"{reached.whose}_{reached.limit}")
+        finally:
+            if (tell := self.account.caller.on_capped) is not None:
+                tell(reached)
+
+    async def _refuse(self, declined: Declined, end: CallEnd, *, kind: str | None = None) -> None:
         account = self.account
         account.end = end
         account.refused_with = declined.status
-        account.error = CallError(kind=declined.kind, message=declined.message)
+        account.error = CallError(kind=kind or declined.kind, message=declined.message)
         await account.close()
         await self.wire.send_whole(declined.status, write_error(account.entry.dialect, declined))
 

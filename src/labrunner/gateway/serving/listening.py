@@ -9,7 +9,8 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,6 +36,7 @@ class Callers:
     def __init__(self, callers: Iterable[Caller] = ()) -> None:
         """Begin with these."""
         self._callers = list(callers)
+        self._busy: dict[str, set[asyncio.Task[None]]] = {}
 
     def add(self, caller: Caller) -> None:
         """Serve one more."""
@@ -48,6 +50,27 @@ class Callers:
         """Whose token was given; every one is compared with every one."""
         found = [each for each in self._callers for token in tokens if is_same_token(token, each.token)]
         return found[0] if found else None
+
+    @contextmanager
+    def attending(self, caller: Caller) -> Iterator[None]:
+        """Know who is at work for a caller."""
+        task = asyncio.current_task()
+        assert task is not None
+        busy = self._busy.setdefault(caller.token, set())
+        busy.add(task)
+        try:
+            yield
+        finally:
+            busy.discard(task)
+
+    async def dismiss(self, caller: Caller) -> None:
+        """Serve it no longer, and cut what is under way for it: each of its calls has its row on return."""
+        self.remove(caller)
+        busy = self._busy.pop(caller.token, set())
+        for task in busy:
+            task.cancel()
+        if busy:
+            await asyncio.wait(busy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +149,8 @@ async def _converse(wire: Wire, callers: Callers, service: Service) -> None:
             if caller is None:
                 await _turn_away(wire, head, service)
                 return
-            await carry(wire, head, caller, service.links)
+            with callers.attending(caller):
+                await carry(wire, head, caller, service.links)
         except BadRequest as error:
             if wire.has_answered:
                 raise ClientGone from error

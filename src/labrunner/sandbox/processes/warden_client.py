@@ -8,7 +8,6 @@ for the next command with the same limits: its control group is its own. Nothing
 import asyncio
 import atexit
 import os
-import resource
 import socket
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from labrunner.errors import SandboxFailed
+from labrunner.files.detached import spawn_detached
 from labrunner.files.uninterrupted import wait_out
 from labrunner.sandbox.processes.cgroup import Group, GroupLimits, control_groups
 
@@ -289,28 +289,7 @@ def spawn_warden(link: int) -> int:
     """Start the warden with `link` as its standard input and none of this process's other descriptors."""
     argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", START_WARDEN, str(PACKAGES)]
     link_up = [(os.POSIX_SPAWN_DUP2, link, 0), (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = inheritable_fds()
-    # Numbers beyond a limit that was lowered after they were opened can't be named in an action.
-    beyond = [fd for fd in found if 0 <= limit <= fd]
-    close = [(os.POSIX_SPAWN_CLOSE, fd) for fd in found if fd not in beyond]
-    for fd in beyond:
-        os.set_inheritable(fd, False)
-    try:
-        return os.posix_spawn(sys.executable, argv, {}, file_actions=[*close, *link_up], setsid=True)
-    finally:
-        for fd in beyond:
-            os.set_inheritable(fd, True)
-
-
-def inheritable_fds() -> list[int]:
-    """List descriptors that a child would inherit: some of them were our own parent's."""
-    found = []
-    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - names are all that is wanted
-        with suppress(OSError):  # the listing's own, closed by now
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
-    return found
+    return spawn_detached(argv, {}, link_up)
 
 
 warden = WardenClient()

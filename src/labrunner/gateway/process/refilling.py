@@ -1,0 +1,33 @@
+"""What was spent before, read from the calls on disk: a gateway that starts again forgets nothing."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+
+from labrunner.gateway.metering.purse import Taking
+from labrunner.gateway.recording.calljournal import CALLS, read_calls
+from labrunner.records.facts.call_usage import is_request
+from labrunner.records.facts.model_call import CallRow
+
+
+def sum_takings(rows: Iterable[CallRow]) -> Taking:
+    """What calls took, as purses count it."""
+    cost, tokens, requests = Decimal(), 0, 0
+    for row in rows:
+        cost += Decimal(repr(row.cost_usd or 0.0))
+        tokens += row.tokens.input + row.tokens.output if row.tokens else 0
+        requests += is_request(row)
+    return Taking(cost_usd=cost, tokens=tokens, requests=requests)
+
+
+def sum_attempt(folder: Path) -> Taking:
+    """What an attempt took until now. Raises DamagedRun."""
+    return sum_takings(read_calls(folder)) if (folder / CALLS).exists() else Taking()
+
+
+def sum_run(trials: Path) -> Taking:
+    """What all attempts of a run took, those that were cut off too. Raises DamagedRun."""
+    total = Taking()
+    for path in trials.glob(f"*/*/{CALLS}"):
+        total = total.plus(sum_attempt(path.parent))
+    return total
