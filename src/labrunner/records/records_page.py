@@ -15,7 +15,7 @@ import msgspec
 
 from labrunner.records import agent_result, commit, completion, rows, run, schema, summary
 from labrunner.records.encoding import ids
-from labrunner.records.facts import earlier, invalidation, model_call
+from labrunner.records.facts import door_event, earlier, invalidation, model_call
 
 CAUSES: Final = "../errors.md#causes"
 SCHEMAS: Final = "../../src/labrunner/records/schemas"
@@ -23,6 +23,7 @@ _MODULES: Final = (
     agent_result,
     commit,
     completion,
+    door_event,
     earlier,
     ids,
     invalidation,

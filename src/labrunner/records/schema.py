@@ -18,6 +18,7 @@ from labrunner.records.agent_result import AgentResult, MetricValue, ResultError
 from labrunner.records.commit import CommitLine
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.buffered_line import BufferedRow
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.earlier import EarlierRow
 from labrunner.records.facts.invalidation import InvalidationRow, MarksRecord
 from labrunner.records.facts.model_call import BodyRow, CallRow
@@ -40,6 +41,7 @@ RECORDS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "call_body_v1": BodyRow,
         "commit_v1": CommitLine,
         "crash_v1": CrashRecord,
+        "door_event_v1": DoorEvent,
         "earlier_attempts_v1": EarlierRow,
         "invalidation_v1": InvalidationRow,
         "marks_v1": MarksRecord,

@@ -70,13 +70,16 @@ def _authorise(dialect: Dialect, key: str | None) -> Headers:
 
 def choose_for_client(headers: Headers, *, is_rewritten: bool) -> Headers:
     """Headers of an answer; one whose bytes were changed has another length and is not compressed."""
+    dropped = _OF_BROWSERS | ({"content-length", "content-encoding"} if is_rewritten else set())
+    return [(name, value) for name, value in drop_hops(headers) if name not in dropped]
+
+
+def drop_hops(headers: Headers) -> Headers:
+    """All but what belongs to a single connection."""
     named = {
         word.strip().lower() for name, value in headers if name == "connection" for word in value.split(",")
     }
-    dropped = _OF_CONNECTION | _OF_BROWSERS | named
-    if is_rewritten:
-        dropped |= {"content-length", "content-encoding"}
-    return [(name, value) for name, value in headers if name not in dropped]
+    return [(name, value) for name, value in headers if name not in _OF_CONNECTION | named]
 
 
 def read_retry_after(headers: Headers, now: datetime) -> float | None:

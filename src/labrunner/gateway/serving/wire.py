@@ -6,6 +6,7 @@ left.
 """
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ from labrunner.gateway.serving.headers import Headers, find
 MAX_HEAD: Final = 64 << 10
 MAX_BODY: Final = 64 << 20
 _CHUNK: Final = 64 << 10
+_MAX_FIELDS: Final = 100
+_PARTING_S: Final = 2.0
 
 
 class ClientGone(Exception):
@@ -65,19 +68,29 @@ class Wire:
     """Speaks HTTP/1.1 with one client."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: ClientPatience
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        patience: ClientPatience,
+        first: bytes = b"",
     ) -> None:
-        """Take over a connection."""
+        """Take over a connection, of which something may have been read."""
         self._reader = reader
         self._writer = writer
         self._patience = patience
         self._conn = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        if first:
+            self._conn.receive_data(first)
         self._is_head_method = False
         self.has_answered = False
         """Whether the head of an answer to the present request was sent."""
 
     async def read_head(self) -> RequestHead:
         """The next request, up to its body. Raises ClientGone, BadRequest."""
+        return _understand(await self.read_request())
+
+    async def read_request(self) -> h11.Request:
+        """The same, as it came. Raises ClientGone, BadRequest."""
         if self._conn.their_state is h11.DONE:
             self._conn.start_next_cycle()
         self.has_answered = False
@@ -90,7 +103,8 @@ class Wire:
             raise ClientGone from error
         if not isinstance(event, h11.Request):
             raise ClientGone
-        return self._understand(event)
+        self._is_head_method = event.method == b"HEAD"
+        return event
 
     async def _fill(self, seconds: float | None = None) -> None:
         async with asyncio.timeout(seconds):
@@ -102,33 +116,38 @@ class Wire:
             raise ClientGone
         self._conn.receive_data(data)
 
-    def _understand(self, request: h11.Request) -> RequestHead:
-        self._is_head_method = request.method == b"HEAD"
-        target = request.target.decode("ascii", "replace")
-        path, _, query = target.partition("?")
-        if not path.startswith("/"):
-            raise BadRequest(400, "only paths are served here, no whole addresses: this is not a proxy")
-        return RequestHead(
-            method=request.method.decode("ascii", "replace"),
-            path=path,
-            query=tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=100)),
-            headers=[(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers],
-        )
-
     async def read_body(self) -> bytes:
         """The body of the request whose head was read. Raises ClientGone, BadRequest."""
-        if self._conn.they_are_waiting_for_100_continue:
-            await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+        await self.invite_body()
         try:
             async with asyncio.timeout(self._patience.body_s):
                 return await self._collect()
         except TimeoutError as error:
             raise ClientGone from error
 
+    async def invite_body(self) -> None:
+        """Tell a client that waits for it to send its body. Raises ClientGone."""
+        if self._conn.they_are_waiting_for_100_continue:
+            await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+
+    async def read_piece(self) -> bytes | None:
+        """The next bytes of a body; None at its end. Raises ClientGone, BadRequest."""
+        event = await self._next()
+        return bytes(event.data) if isinstance(event, h11.Data) else None
+
+    def forgo_body(self) -> bool:
+        """Let go of what came of a body; True if the request is over, and another may come."""
+        try:
+            while isinstance(event := self._conn.next_event(), h11.Data):
+                pass
+        except h11.RemoteProtocolError:
+            return False
+        return event is h11.PAUSED or isinstance(event, h11.EndOfMessage)
+
     async def _collect(self) -> bytes:
         body = bytearray()
-        while not isinstance(event := await self._next(), h11.EndOfMessage):
-            body += event.data if isinstance(event, h11.Data) else b""
+        while (piece := await self.read_piece()) is not None:
+            body += piece
             if len(body) > MAX_BODY:
                 raise BadRequest(413, f"the request's body is larger than {MAX_BODY >> 20} MiB")
         return bytes(body)
@@ -173,6 +192,11 @@ class Wire:
         await self.send_data(body)
         await self.end()
 
+    async def give_over(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
+        """Say yes to a tunnel, and leave the connection to who asks; with what came already."""
+        await self._send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+        return self._reader, self._writer, self._conn.trailing_data[0]
+
     @property
     def is_reusable(self) -> bool:
         """Whether another request may come over this connection."""
@@ -188,8 +212,42 @@ class Wire:
 
     async def close(self, *, is_cut: bool = False) -> None:
         """Close; cut is an answer that must not look whole."""
-        if is_cut:
-            self._writer.transport.abort()
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
+        try:
+            if is_cut:
+                self._writer.transport.abort()
+            else:
+                await self._see_off()
+        finally:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+
+    async def _see_off(self) -> None:
+        """Let a client read our last words while it still speaks: closed at once, it would lose them."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PARTING_S):
+                self._writer.write_eof()
+                while await self._reader.read(_CHUNK):
+                    pass
+
+
+def _understand(request: h11.Request) -> RequestHead:
+    target = request.target.decode("ascii", "replace")
+    path, _, query = target.partition("?")
+    if not path.startswith("/"):
+        raise BadRequest(400, "only paths are served here, no whole addresses: this is not a proxy")
+    try:
+        fields = tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError as error:
+        raise BadRequest(400, f"the query has more than {_MAX_FIELDS} fields") from error
+    return RequestHead(
+        method=request.method.decode("ascii", "replace"),
+        path=path,
+        query=fields,
+        headers=read_headers(request.headers),
+    )
+
+
+def read_headers(given: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Headers as text, their names in lower case."""
+    return [(name.decode("ascii"), value.decode("latin-1")) for name, value in given]

@@ -1,0 +1,84 @@
+"""One connection that an attempt asks for, and the event that is made of it.
+
+Rule: however it ends, its event is written once, and before the client knows of a refusal.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from labrunner.experiment.allowlist import Way
+from labrunner.files.uninterrupted import wait_out
+from labrunner.gateway.hosts.guest import Guest
+from labrunner.gateway.hosts.targets import Target, write_host
+from labrunner.records.encoding.canonical import stamp
+from labrunner.records.facts.door_event import DoorEnd, DoorEvent, DoorReason
+
+_LONGEST: Final = 500
+
+
+class Turned(Exception):
+    """A connection that is not made, or does not go on; with what the client is told."""
+
+    def __init__(self, reason: DoorReason, status: int, message: str, *, end: DoorEnd = "refused") -> None:
+        """Say why."""
+        self.reason = reason
+        self.status = status
+        self.end = end
+        super().__init__(message)
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """What is known of a connection while it goes on."""
+
+    guest: Guest
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    way: Way | None = None
+    host: str | None = None
+    port: int | None = None
+    address: str | None = None
+    sent: int = 0
+    received: int = 0
+    hides_name: bool = False
+    turned: Turned | None = None
+    is_closed: bool = False
+
+    def aim(self, target: Target) -> None:
+        """Note where it should go."""
+        self.way, self.host, self.port = target.way, write_host(target.host), target.port
+
+    async def close(self) -> None:
+        """Write the event, once; durable when this returns. Raises StoreError."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        writing = asyncio.ensure_future(asyncio.to_thread(self.guest.journal.write, self._make_event()))
+        cancelled = await wait_out(writing)
+        writing.result()
+        if cancelled is not None:
+            raise cancelled
+
+    def _make_event(self) -> DoorEvent:
+        ended, turned = datetime.now(UTC), self.turned
+        return DoorEvent(
+            schema_version="door_event_v1",
+            ids=self.guest.ids,
+            attempt=self.guest.attempt,
+            ordinal=0,  # the journal counts
+            phase=self.guest.phase,
+            way=self.way,
+            host=self.host,
+            port=self.port,
+            address=self.address,
+            end=turned.end if turned else "closed",
+            reason=turned.reason if turned else None,
+            message=str(turned)[:_LONGEST] if turned else None,
+            started_at=stamp(self.started),
+            ended_at=stamp(ended),
+            seconds=round((ended - self.started).total_seconds(), 3),
+            sent=self.sent,
+            received=self.received,
+            hides_name=self.hides_name,
+        )
