@@ -89,10 +89,14 @@ def test_without_retry_on_error_a_failure_is_final(cause: Cause) -> None:
     assert decide_retry(cause, attempt=1, retry_on_error=0, jitter=0.0) is None
 
 
-@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.RUNNER])
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in {Cause.RUNNER, Cause.ACCOUNT}])
 def test_a_trial_is_retried_as_often_as_allowed_and_no_more(cause: Cause) -> None:
     assert decide_retry(cause, attempt=3, retry_on_error=3, jitter=0.0) is not None
     assert decide_retry(cause, attempt=4, retry_on_error=3, jitter=0.0) is None
+
+
+def test_an_account_that_is_refused_is_not_tried_again() -> None:
+    assert decide_retry(Cause.ACCOUNT, attempt=1, retry_on_error=3, jitter=0.0) is None
 
 
 def test_a_bug_of_ours_is_retried_once() -> None:

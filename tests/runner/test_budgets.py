@@ -11,7 +11,10 @@ from labrunner.analysis.summary import read_report
 from labrunner.errors import ExitCode
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import BreakerPolicy, Experiment
+from labrunner.gateway.recording.calljournal import CALLS
 from labrunner.policy.budget import Budget
+from labrunner.records.encoding import canonical
+from labrunner.records.facts.model_call import CallCap, CallTokens
 from labrunner.records.rows import TimingRow
 from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.sitting.sitting import Live, RunEnd
@@ -20,6 +23,7 @@ from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.store.reading.run_state import iter_finished
 from tests.kit.builders import make_policy
+from tests.kit.gateway.callrows import make_row
 from tests.kit.runner.running import Stage, answer, make_sums
 
 PLANNED = 20
@@ -132,6 +136,29 @@ async def test_failed_attempts_count_and_a_retry_is_not_started(tmp_path: Path) 
     assert "0.5 spent in 5 attempts" in end.status.error.message
     assert end.status.counts.committed == 2
     assert [len(timing.attempts) for timing in timings(end)] == [2, 2]
+
+
+async def test_an_attempt_that_the_budget_cut_short_stays_owed_and_ends_the_run(tmp_path: Path) -> None:
+    """Its second request could have gone over what is left, so the gateway refused it."""
+    tokens, cap = CallTokens(input=60, output=40), CallCap(limit="cost", whose="run")
+
+    def script(phase: Phase, folders: AttemptFolders) -> PhaseEnd:
+        if phase.name == "agent":
+            calls = [make_row(tokens=tokens, cost_usd=0.1)]
+            calls += [make_row(end="capped", cap=cap)] if phase.env["AGENTLAB_TASK_ID"] == "t2" else []
+            (folders.root / CALLS).write_bytes(b"".join(canonical.encode_line(each) for each in calls))
+        return answer(phase, folders)
+
+    end = await stage(tmp_path, script).run(asked(cost_usd=0.35))
+    assert end.status.counts.committed == 2
+    assert end.status.error is not None
+    assert end.status.error.message == (
+        "the budget of 0.35 USD is used up: 0.3 spent in 3 attempts, and another request could have gone "
+        "over it; to go on with more: lab continue --set budget.cost_usd=X"
+    )
+    more = await go_on(end, costing(ten_cents), cost_usd="null")
+    assert more is not None
+    assert (more.status.status, more.status.counts.committed) == ("success", PLANNED)
 
 
 async def go_on(end: RunEnd, script: object, **limits: str) -> RunEnd | None:

@@ -13,8 +13,14 @@ from labrunner.trial.judgement import Identity, judge
 
 
 def facts(**changes: bool) -> AgentFacts:
-    settings = {"has_result": False, "has_invalid_result": False, "requires_result": False, **changes}
-    return AgentFacts(end=PhaseFact(exit_status=0), error_cause=None, **settings)
+    plain = AgentFacts(
+        end=PhaseFact(exit_status=0),
+        error_cause=None,
+        has_result=False,
+        has_invalid_result=False,
+        requires_result=False,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # only of those that are true or false
 
 
 @pytest.mark.parametrize("grade_on_agent_failure", [True, False])

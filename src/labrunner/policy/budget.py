@@ -1,9 +1,10 @@
 """When what a run has used ends it: `budget`.
 
 A limit is reached when as much or more is spent: what is in flight ends, nothing new starts. Every attempt
-counts, failed ones too, by what it reports; one that reports nothing counts nothing, and where none of them
-reports, the limit can't hold, which people must hear. Amounts are added as they are written, so that ten
-times 0.1 is 1.
+counts, failed ones too, by the gateway's meter where it has one, else by what it reports; one that reports
+nothing counts nothing, and where none of them reports, the limit can't hold, which people must hear. A
+request that the gateway refused because it could go over a limit has reached it. Amounts are added as they
+are written, so that ten times 0.1 is 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Final
 
 LIMITED: Final[Mapping[str, str]] = {"cost_usd": "USD", "tokens": "tokens"}
 """What a budget can limit, by the name that attempts report it under, with its unit."""
+CUT_SHORT: Final[Mapping[str, str]] = {"budget_cost": "cost_usd", "budget_tokens": "tokens"}
+"""Why attempts are cut short by the budget, with the limit that it was."""
 HEARD_ENOUGH: Final = 3
 """After so many graded attempts without a report none is expected any more."""
 
@@ -34,6 +37,8 @@ class Spending:
     amounts: dict[str, Decimal] = field(default_factory=lambda: dict.fromkeys(LIMITED, Decimal()))
     reports: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITED, 0))
     """How many attempts reported each."""
+    refused: set[str] = field(default_factory=set)
+    """Limits that a request could have gone over."""
 
     def add(self, usage: Mapping[str, float | int], *, is_graded: bool) -> None:
         """Take in one attempt."""
@@ -58,7 +63,10 @@ def describe_budget(budget: Budget) -> str:
 
 def find_used_up(budget: Budget, spending: Spending) -> tuple[str, ...]:
     """What a budget limits and is used up."""
-    return tuple(name for name, limit in limits_of(budget).items() if spending.amounts[name] >= limit)
+    limits = limits_of(budget).items()
+    return tuple(
+        name for name, limit in limits if spending.amounts[name] >= limit or name in spending.refused
+    )
 
 
 def describe_used_up(budget: Budget, spending: Spending, used_up: Sequence[str]) -> str:
@@ -88,6 +96,7 @@ def _describe(name: str, limit: Decimal, spending: Spending) -> str:
     count = "1 attempt" if spending.attempts == 1 else f"{spending.attempts:,} attempts"
     told = f"{_write(spending.amounts[name])} spent in {count}"
     told += f", of which {silent:,} did not report any" if silent else ""
+    told += ", and another request could have gone over it" if spending.amounts[name] < limit else ""
     return f"the budget of {_write(limit)} {LIMITED[name]} is used up: {told}"
 
 

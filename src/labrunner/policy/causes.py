@@ -59,6 +59,14 @@ CONSEQUENCES: Final[Mapping[Cause, Consequence]] = MappingProxyType(
             counted=True,
             spoils_work=True,
         ),
+        Cause.ACCOUNT: Consequence(
+            who="the account at the model's provider",
+            retried=False,
+            watched=True,
+            blamable=False,
+            counted=True,
+            spoils_work=True,
+        ),
         Cause.SOLVER: Consequence(
             who="a Python solver or scorer",
             retried=True,

@@ -10,5 +10,6 @@ class Cause(StrEnum):
     SETUP = "setup"
     SANDBOX = "sandbox"
     PROVIDER = "provider"
+    ACCOUNT = "account"
     SOLVER = "solver"
     RUNNER = "runner"

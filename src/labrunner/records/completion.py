@@ -21,6 +21,7 @@ EndedBy = Literal[
     "messages",
     "tokens",
     "cost",
+    "requests",
     "working_time",
 ]
 AgentOutcome = Literal["exited", "timed_out", "skipped"]
@@ -120,7 +121,7 @@ class Cancelled(
     omit_defaults=True,
     tag="cancelled",
 ):
-    """The run was stopped: no result, the slot is owed."""
+    """The run's budget cut it short: no result, the slot is owed."""
 
     reason: str
 
@@ -143,7 +144,9 @@ class AttemptTiming(
     limits: dict[str, float | int | str | bool | None] = {}
     """Limits as enforced, by name; None where one was not enforced."""
     usage: dict[str, float | int] = {}
-    """Resource use as measured: cpu_s, max_rss_mb, disk_mb, tokens, cost_usd, …"""
+    """Resource use as measured: cpu_s, max_rss_mb, disk_mb, tokens, cost_usd, … Of models: by the gateway's
+    meter where it has recorded calls, with the agent's own figures beside it as `reported_…`; else the
+    agent's own."""
     message: str | None = None
     traceback: str | None = None
     logs: tuple[FileRef, ...] = ()

@@ -13,6 +13,7 @@ from labrunner.errors import AttemptFailed, SystemBroken
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
+from labrunner.gateway.recording.calljournal import CALLS, read_calls
 from labrunner.records.completion import AttemptEnd, Completion, Failed
 from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
@@ -130,7 +131,14 @@ class _Attempt:
         is_valid = isinstance(result, bytes) and is_agent_result(result)
         if isinstance(result, bytes) and is_valid:
             ledger.note_word(read_word(result))
+        self._hear_calls()
         return ledger.agent_facts(has_result=is_valid, has_invalid_result=not is_valid and not is_missing)
+
+    def _hear_calls(self) -> None:
+        """See what the gateway recorded of the agent: once, when nothing of it can call any more."""
+        root = self._scene.folders.root
+        if not self._ledger.has_heard_calls and (root / CALLS).exists():
+            self._ledger.note_calls(tuple(read_calls(root)))
 
     def _has_left_nothing(self) -> bool:
         """Whether the agent did nothing that could be seen, where it worked in the workspace."""
@@ -145,6 +153,7 @@ class _Attempt:
             await asyncio.to_thread(remove_if_possible, self._scene.folders.workspace)
         keep = self._scene.context.experiment.policy.keep.workspace
         masker, keeps = self._ledger.masker, keeps_workspace(keep, end)
+        await asyncio.to_thread(self._hear_calls)
         try:
             kept = await self._timed("collect", collect, self._scene.folders, masker, keeps)
         except AttemptFailed as failure:

@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.errors import AttemptFailed
+from labrunner.policy.call_blame import CallBlame
 from labrunner.records.cause import Cause
-from labrunner.records.completion import EndedBy, Evaluator, Failed, Graded, PhaseFact, Prediction
+from labrunner.records.completion import (
+    AttemptEnd,
+    Cancelled,
+    EndedBy,
+    Evaluator,
+    Failed,
+    Graded,
+    PhaseFact,
+    Prediction,
+)
+from labrunner.records.facts.model_call import CallCap
 from labrunner.trial.judgement import Judgement
 from labrunner.trial.phases import AgentEnding
 
@@ -38,6 +49,10 @@ class AgentFacts:
     changed_system: bool = False
     """It changed files outside its folders, which a grader may trust."""
     must_not_change_system: bool = False
+    cap: CallCap | None = None
+    """The first cap that refused a call of its models."""
+    blame: CallBlame | None = None
+    """Whom the calls of its models blame."""
 
     @property
     def succeeded(self) -> bool:
@@ -53,6 +68,8 @@ class AgentFacts:
         """The limit that it ran into, if it did."""
         if self.wrapper_killed:
             return "wrapper_killed"
+        if self.cap is not None and self.cap.whose == "attempt":
+            return self.cap.limit
         if self.end.timed_out:
             return "timeout"
         if self.end.oom_killed:
@@ -94,8 +111,10 @@ def bug_failure(bug: Exception) -> Failed:
     return Failed(cause=Cause.RUNNER, reason="bug", message=repr(bug), traceback=told)
 
 
-def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Failed | Graded | None:
+def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> AttemptEnd | None:
     """The end of an attempt that is not to be graded; None when the grader has its turn."""
+    if agent.cap is not None and agent.cap.whose == "run" and agent.ended_by is None:
+        return Cancelled(reason=f"budget_{agent.cap.limit}")
     if agent.error_cause is not None and agent.ended_by is None:
         return Failed(
             cause=agent.error_cause,
@@ -103,9 +122,27 @@ def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> Fa
             message=f"the agent ended with exit status {agent.end.exit_status}, "
             f"which its error_exit_codes blame on: {agent.error_cause}",
         )
+    if (told := _blame_calls(agent)) is not None:
+        return told
     if not _is_ungradable(agent) and (agent.succeeded or grade_on_agent_failure):
         return None
     return fail_ungraded(agent.ended_by, *_result_flags(agent))
+
+
+def _blame_calls(agent: AgentFacts) -> Failed | None:
+    """The end of an agent that did not succeed while its provider was down."""
+    blame = agent.blame
+    if blame is None or agent.ended_by not in (None, "timeout"):
+        return None
+    if agent.succeeded and not blame.holds_in_any_case:
+        return None
+    ended = "ran into its time limit" if agent.end.timed_out else f"ended with {_describe_exit(agent)}"
+    return Failed(cause=blame.cause, reason=blame.reason, message=f"the agent {ended}; {blame.message}")
+
+
+def _describe_exit(agent: AgentFacts) -> str:
+    told = f"exit status {agent.end.exit_status}"
+    return f"{told} and without a result" if agent.requires_result and not agent.has_result else told
 
 
 def fail_ungraded(ended_by: EndedBy | None, *flags: str) -> Graded:

@@ -1,7 +1,7 @@
 """What is known about an attempt while it goes on, and the completion that it becomes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ import msgspec
 
 from labrunner.files.host import boot_id
 from labrunner.files.strangers.masking import Masker
+from labrunner.policy.call_blame import CallBlame, find_blame, find_cap
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
@@ -22,6 +23,8 @@ from labrunner.records.completion import (
     PhaseFact,
 )
 from labrunner.records.encoding.canonical import stamp
+from labrunner.records.facts.call_usage import prefer_calls
+from labrunner.records.facts.model_call import CallCap, CallRow
 from labrunner.sandbox.door import AgentRun, PhaseEnd
 from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, AttemptScene
@@ -60,6 +63,11 @@ class Ledger:
     masked: dict[str, int] = field(default_factory=dict)
     """Secrets that were masked before anything was collected, by file."""
     dropped: dict[str, str] = field(default_factory=dict)
+    has_heard_calls: bool = False
+    cap: CallCap | None = None
+    """The cap that a call of its models ran into."""
+    blame: CallBlame | None = None
+    """Whom the calls of its models blame."""
     run: AgentRun = field(default_factory=lambda: AgentRun(setup=None, agent=None))
 
     @contextmanager
@@ -96,6 +104,12 @@ class Ledger:
         self.word = word
         self.usage.update(word.usage)
 
+    def note_calls(self, calls: Sequence[CallRow]) -> None:
+        """Take in what the gateway recorded: what it counted is preferred to what the agent says."""
+        self.has_heard_calls = True
+        self.usage = prefer_calls(self.usage, calls)
+        self.cap, self.blame = find_cap(calls), find_blame(calls)
+
     def note_redaction(self, found: Redactor) -> None:
         """Take in what was masked and dropped of a try before this one."""
         self.masked |= found.masked
@@ -119,6 +133,8 @@ class Ledger:
             wrapper_killed=self.run.wrapper_killed,
             changed_system=bool(self.run.system_changes),
             must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
+            cap=self.cap,
+            blame=self.blame,
         )
 
     def barrier_note(self) -> BarrierNote:

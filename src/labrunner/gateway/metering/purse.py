@@ -13,6 +13,7 @@ from typing import Literal
 
 Limit = Literal["cost", "tokens", "requests"]
 """What can be capped, by the word that rows use where it ended an agent."""
+PurseOwner = Literal["attempt", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Taking:
 class CapReached(Exception):
     """A request that a cap does not allow."""
 
-    def __init__(self, limit: Limit, whose: str, message: str) -> None:
+    def __init__(self, limit: Limit, whose: PurseOwner, message: str) -> None:
         """Name the cap as rows do, and say it to people."""
         self.limit = limit
         self.whose = whose
@@ -64,8 +65,7 @@ class CapReached(Exception):
 class Purse:
     """What an attempt, or a run, may spend, has spent, and has in flight."""
 
-    whose: str
-    """`attempt` or `run`."""
+    whose: PurseOwner
     setting: str
     """Where its caps are written, for people: `agent.limits`, `budget`."""
     caps: Caps

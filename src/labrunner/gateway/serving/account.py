@@ -19,6 +19,7 @@ from labrunner.gateway.serving.providerlink import Sending
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.encoding.ids import make_token
 from labrunner.records.facts.model_call import (
+    CallCap,
     CallEnd,
     CallError,
     CallRow,
@@ -47,6 +48,7 @@ class Account:
     end: CallEnd = "client_gone"
     """How it ends if nothing else is noted."""
     error: CallError | None = None
+    cap: CallCap | None = None
     is_closed: bool = False
 
     @property
@@ -111,6 +113,7 @@ class Account:
             taken_out=ask.taken_out if ask else (),
             tries=tuple(self.sending.tries),
             error=self.error,
+            cap=self.cap,
             trouble=hearing.trouble if hearing else None,
         )
         return row, [body for body in (request, answer) if body is not None]

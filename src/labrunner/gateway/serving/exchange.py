@@ -30,7 +30,7 @@ from labrunner.gateway.serving.headers import (
 from labrunner.gateway.serving.providerlink import Opened, ProviderLink, Unreachable
 from labrunner.gateway.serving.wire import MAX_BODY, ClientGone, RequestHead, Wire
 from labrunner.gateway.streams.inflating import Unreadable, choose_encodings, inflate
-from labrunner.records.facts.model_call import CallEnd, CallError
+from labrunner.records.facts.model_call import CallCap, CallEnd, CallError
 
 _LINGER_S: Final = 2.0
 """How long an answer that said it is over may keep its connection."""
@@ -142,18 +142,19 @@ class _Exchange:
 
     async def _refuse_capped(self, reached: CapReached) -> None:
         """The row names whose cap it was, and which: how the agent ended follows from it."""
+        self.account.cap = CallCap(limit=reached.limit, whose=reached.whose)
         declined = Declined(status=402, kind="cap_reached", message=str(reached))
         try:
-            await self._refuse(declined, "capped", kind=f"{reached.whose}_{reached.limit}")
+            await self._refuse(declined, "capped")
         finally:
             if (tell := self.account.caller.on_capped) is not None:
                 tell(reached)
 
-    async def _refuse(self, declined: Declined, end: CallEnd, *, kind: str | None = None) -> None:
+    async def _refuse(self, declined: Declined, end: CallEnd) -> None:
         account = self.account
         account.end = end
         account.refused_with = declined.status
-        account.error = CallError(kind=kind or declined.kind, message=declined.message)
+        account.error = CallError(kind=declined.kind, message=declined.message)
         await account.close()
         await self.wire.send_whole(declined.status, write_error(account.entry.dialect, declined))
 

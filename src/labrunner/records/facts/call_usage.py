@@ -6,7 +6,7 @@ has one there is no sum. What is 0 for every call is left out, but for requests 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from labrunner.records.facts.model_call import CallRow
@@ -20,6 +20,13 @@ _NOT_PASSED_ON: Final = frozenset({"declined", "capped"})
 def is_request(call: CallRow) -> bool:
     """Whether a call was passed on and asks for something that is billed."""
     return call.purpose not in _FREE and call.end not in _NOT_PASSED_ON
+
+
+def prefer_calls(reported: Mapping[str, float | int], calls: Iterable[CallRow]) -> dict[str, float | int]:
+    """An attempt's use: by its calls; what its agent says of the same stays beside it, as `reported_…`."""
+    used = sum_calls(calls)
+    kept = {f"reported_{name}" if name in used else name: amount for name, amount in reported.items()}
+    return {**kept, **used}
 
 
 def sum_calls(calls: Iterable[CallRow]) -> dict[str, float | int]:

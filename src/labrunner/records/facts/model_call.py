@@ -61,6 +61,15 @@ class CallError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     retry_after_s: float | None = None
 
 
+class CallCap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cap that a call would have gone over."""
+
+    limit: Literal["cost", "tokens", "requests"]
+    """By the word that `ended_by` has for it."""
+    whose: Literal["attempt", "run"]
+    """`agent.limits`, or the run's `budget`."""
+
+
 class CallRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of an attempt's `calls.jsonl`: synced before the client sees the end of the answer."""
 
@@ -100,6 +109,8 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tries: tuple[CallTry, ...] = ()
     """Tries before the last one."""
     error: CallError | None = None
+    cap: CallCap | None = None
+    """Set where a cap kept the call from being passed on."""
     trouble: str | None = None
     """Why the answer could not be understood, where that is so."""
 

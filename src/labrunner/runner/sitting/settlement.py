@@ -1,7 +1,7 @@
 """What follows from an attempt's end: its slot is final, or tried again, or owed as if it had not been tried.
 
 Rules: nothing is done here: whoever asks carries the steps out, in their order. What was used is counted
-before anything is decided. A cancelled attempt has no consequence: its slot stays owed.
+before anything is decided. An attempt that the budget cut short has been no try: its slot is owed.
 """
 
 import random
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from labrunner.policy.breaker import Ruling
+from labrunner.policy.budget import CUT_SHORT
 from labrunner.policy.retry import Retry, decide_retry
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Cancelled, Failed, Graded
@@ -22,7 +23,7 @@ from labrunner.runner.sitting.gate import DispatchGate
 
 
 class Owe(msgspec.Struct, frozen=True, kw_only=True):
-    """An outage ended it: its slot is owed, and nothing was spent."""
+    """An outage or the budget ended it: its slot is owed, and no retry was spent."""
 
     ended: EndedAttempt
 
@@ -54,10 +55,11 @@ class Settlement:
     def follow(self, ended: EndedAttempt) -> list[Step]:
         """Count what an attempt used, and say what follows, also for those that waited for it."""
         end = ended.completion.end
-        if isinstance(end, Cancelled):
-            return []
         self.course.spending.add(ended.completion.timing.usage, is_graded=isinstance(end, Graded))
         self.course.tallies.warning = self.gate.warn(self.course.tallies.planned)
+        if isinstance(end, Cancelled):
+            self.course.spending.refused.add(CUT_SHORT[end.reason])
+            return [Owe(ended=ended)]
         if isinstance(end, Failed):
             return list(self._rule(self._hear_of(ended, end)))
         return [*self._rule(self.gate.breaker.on_grade()), Conclude(ended=ended)]
