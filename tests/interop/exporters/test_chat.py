@@ -25,12 +25,14 @@ def read(event: object) -> list[dict[str, Any]]:
 )
 def test_calls_of_tools_arrive_whichever_way_they_are_written(call: dict[str, Any]) -> None:
     asked = {"role": "assistant", "content": None, "tool_calls": [call]}
-    assert read(asked) == [{"role": "assistant", "content": "", "tool_calls": [CALL]}]
+    assert read(asked) == [{"role": "assistant", "content": "", "source": "generate", "tool_calls": [CALL]}]
     assert read({"type": "step", "message": asked}) == read(asked)
 
 
 def test_a_message_without_content_is_not_dropped() -> None:
-    assert read({"role": "assistant", "tool_calls": []}) == [{"role": "assistant", "content": ""}]
+    assert read({"role": "assistant", "tool_calls": []}) == [
+        {"role": "assistant", "content": "", "source": "generate"}
+    ]
     assert read({"role": "user", "content": None}) == [{"role": "user", "content": ""}]
 
 
@@ -56,7 +58,7 @@ def test_calls_and_results_among_the_parts_are_found() -> None:
         ],
     }
     assert read({"type": "assistant", "message": asked}) == [
-        {"role": "assistant", "content": "let me see", "tool_calls": [CALL]}
+        {"role": "assistant", "content": "let me see", "source": "generate", "tool_calls": [CALL]}
     ]
     assert read({"type": "user", "message": answered}) == [
         {"role": "tool", "content": "a.txt", "tool_call_id": "c1"}

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from labrunner.experiment.resolved import Experiment
 from labrunner.files.strangers.masking import make_masker
@@ -43,13 +46,14 @@ async def talk(
     folder: Path, said: Sequence[Say], *, plan: Iterable[Behaviour] = (), ids: Ids, attempt: int = 1
 ) -> None:
     """Let an agent say these things, one after the other; calls lie in the folder then."""
-    async with run_provider() as provider:
+    async with (
+        run_provider() as provider,
+        run_gateway(folder, provider, ids=ids, attempt=attempt) as front,
+        make_client(front) as client,
+    ):
         provider.plan.extend(plan)
-        async with (
-            run_gateway(folder, provider, ids=ids, attempt=attempt) as front,
-            make_client(front) as client,
-        ):
-            for each in said:
+        for each in said:
+            with suppress(httpx.TransportError):  # a call that broke off; the agent goes on
                 await client.post(each.path, json=dict(each.body))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from labrunner.errors import InputError, ProviderFailed
 from labrunner.files.strangers.masking import Masker, make_masker
+from labrunner.records.facts.transcript_events import expand, read_events
 from labrunner.solve.models.asking import mock_model
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
 from labrunner.solve.models.mock import MockBackend, make_mock, trouble
@@ -14,7 +15,7 @@ from labrunner.solve.values.config import GenerateConfig, make_config
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput
 from labrunner.solve.values.meter import Limits, Meter
 from labrunner.solve.values.task_folder import inside
-from labrunner.solve.values.transcript import Transcript, expand, read_events, shorten
+from labrunner.solve.values.transcript import Transcript, shorten
 
 
 def asker(events: list[bytes] | None = None) -> Asker:

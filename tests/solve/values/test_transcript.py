@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.files.strangers.masking import make_masker
+from labrunner.records.facts.transcript_events import follow_conversations, known_messages, read_events
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, to_plain
-from labrunner.solve.values.transcript import Transcript, follow_conversations, known_messages, read_events
+from labrunner.solve.values.transcript import Transcript
 from tests.kit.solve.authoring import answering, make_task, run, samples
 from tests.kit.solve.repeating import repeating, transcript_of
 from tests.kit.solve.scripting import script

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from labrunner.records.encoding import canonical
-from labrunner.solve.values.transcript import (
+from labrunner.records.facts.transcript_events import (
     follow_conversations,
     has_conversation,
     known_messages,

@@ -9,6 +9,12 @@ from typing import Any
 from labrunner.experiment.resolved import TaskSpec
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.facts.earlier import EarlierAttempt
+from labrunner.records.facts.transcript_events import (
+    known_messages,
+    last_call,
+    read_conversation,
+    read_events,
+)
 from labrunner.records.rows import SlotRows
 from labrunner.runner.reports.gaps import newest_attempt
 from labrunner.solve.resolving.sample_rows import read_sample
@@ -20,7 +26,6 @@ from labrunner.solve.values.messages import (
     from_plain,
 )
 from labrunner.solve.values.score import Score
-from labrunner.solve.values.transcript import known_messages, last_call, read_conversation, read_events
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.fullscores import read_scores
