@@ -86,7 +86,7 @@ def test_an_experiment_without_models_keeps_the_digests_that_it_had_before_there
     [
         (("models.m.dialect", "anthropic"), True),
         (("models.m.server_tools", "[web_search]"), True),
-        (("models.m.script", "repo/main.c"), True),
+        (("models.m.script", "other.json"), True),
         (("agent.limits", "{requests: 3}"), True),
         (("agent.network.models", "[other]"), True),
         (("models.m.base_url", "http://127.0.0.1:9/v1"), False),
@@ -103,7 +103,10 @@ def test_of_a_model_what_answers_may_depend_on_is_measured_where_it_is_used(
     text = TEXT.replace("agent: {", "agent: {network: {models: [m]}, ")
     text += 'models: {m: {dialect: openai, base_url: "http://h/v1"}, other: {dialect: openai, key: K}}\n'
     if sets[0] == "models.m.script":
-        text = text.replace('base_url: "http://h/v1"', "script: agent/run.py")
+        text = text.replace('base_url: "http://h/v1"', "script: one.json")
+        for name in ("one", "other"):
+            answers = f'{{"conversations": [{{"answers": [{{"text": "{name}"}}]}}]}}'
+            golden.write(**{f"{name}_json": answers})
     before, after = golden.load(text), golden.load(text, Overrides(sets=(sets,)))
     assert (before.digest != after.digest) == moves
     assert (before.variants[0].digest != after.variants[0].digest) == moves

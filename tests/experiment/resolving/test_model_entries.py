@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "experiment.yaml:5: models.m.prices.x.output: is missing",
     ),
     "a script beside an address": (
-        with_models(f"{{m: {{{LOCAL}, script: experiment.yaml}}}}"),
+        with_models(f"{{m: {{{LOCAL}, script: answers.json}}}}"),
         "experiment.yaml:5: models.m.base_url: stands beside script, which answers without asking anybody; keep one of them",
     ),
     "a script that is not there": (
@@ -227,6 +227,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_can_not_be_used_is_refused_with_where_what_and_what_to_do(bench: Bench, name: str) -> None:
     text, said = REFUSED[name]
+    bench.write(answers_json='{"conversations": [{"answers": [{"text": "x"}]}]}')
     assert bench.complaint(text) == said
 
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.authoring.authored import AgentPart
 from labrunner.experiment.authoring.model_part import ModelPart
 from labrunner.experiment.authoring.problems import nearest
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import BadValue, check_env_name
+from labrunner.experiment.model_script import read_script
 from labrunner.experiment.resolved import ModelEntry, ModelPrice
 from labrunner.experiment.resolving.gathering import Reading
 
@@ -70,6 +72,8 @@ def _resolve(name: str, part: ModelPart, spot: Spot, reading: Reading) -> ModelE
         problems.add(spot.at("key").where, told)
     if part.script is not None:
         script = reading.folder(reading.contents.source, part.script, spot.at("script"))
+        if script is not None:
+            _check_script(part.script, spot.at("script"), reading)
         for beside in ("base_url", "key"):
             if getattr(part, beside) is not None:
                 told = "stands beside script, which answers without asking anybody; keep one of them"
@@ -96,6 +100,16 @@ def _resolve(name: str, part: ModelPart, spot: Spot, reading: Reading) -> ModelE
         server_tools=tuple(dict.fromkeys(part.server_tools)),
         script=script,
     )
+
+
+def _check_script(text: str, spot: Spot, reading: Reading) -> None:
+    try:
+        read_script(spot.folder / text)
+    except InputErrors as errors:
+        for error in errors.problems:
+            reading.problems.take(error)
+    except InputError as error:
+        reading.problems.take(error)
 
 
 def _check_name(entry: ModelEntry, by_variable: dict[str, str], spot: Spot, reading: Reading) -> None:

@@ -10,10 +10,12 @@ import logging
 import os
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from labrunner.errors import AttemptFailed, LabError
 from labrunner.gateway.metering.pricelist import OwnPrice, PriceList
@@ -41,7 +43,7 @@ from labrunner.gateway.process.control import (
 )
 from labrunner.gateway.process.place import GatewayPlace
 from labrunner.gateway.process.refilling import sum_run
-from labrunner.gateway.serving.caller import HOMES, ProviderEntry
+from labrunner.gateway.serving.caller import HOMES, SCRIPT_URL, ProviderEntry
 from labrunner.gateway.serving.listening import Service
 from labrunner.gateway.serving.providerlink import ProviderLink, open_link
 
@@ -187,7 +189,7 @@ class Daemon:
             return Refused(reason="gateway", message="this gateway is of another version of labrunner")
         for told in hello.models:
             if self._models.get(told.name) != told:
-                self._links[told.name] = await self._stack.enter_async_context(open_link(make_entry(told)))
+                self._links[told.name] = await self._stack.enter_async_context(_open(told))
                 self._models[told.name] = told
         self._purse.caps, self._purse.reached = make_caps(hello.budget), None
         if not self._is_recounted:
@@ -200,8 +202,18 @@ class Daemon:
             self._owner.send(Told(event=event))
 
 
+def _open(told: ToldModel) -> AbstractAsyncContextManager[ProviderLink]:
+    """The way to a provider, or to the script that stands for one. Raises InputError."""
+    if told.script is None:
+        return open_link(make_entry(told))
+    from labrunner.gateway.scripting.scripted_transport import open_script  # few runs have one
+
+    return open_link(make_entry(told), open_script(told.dialect, Path(told.script)))
+
+
 def make_entry(told: ToldModel) -> ProviderEntry:
     """An entry, as the server knows it."""
+    told = told if told.script is None else msgspec.structs.replace(told, base_url=SCRIPT_URL, key=None)
     base = told.base_url or HOMES[told.dialect]
     own = {name: _make_price(price) for name, price in told.prices.items()}
     return ProviderEntry(

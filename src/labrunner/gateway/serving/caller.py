@@ -17,6 +17,8 @@ HOMES: Final[Mapping[Dialect, str]] = {
     "gemini": "https://generativelanguage.googleapis.com",
 }
 """Where providers are, unless an entry says otherwise."""
+SCRIPT_URL: Final = "http://script.invalid"
+"""An address that is never asked: a script stands for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,8 +186,10 @@ async def _read_error(response: httpx.Response) -> bytes:
 
 
 @asynccontextmanager
-async def open_link(entry: ProviderEntry) -> AsyncIterator[ProviderLink]:
-    """Connect to a provider when there is something to send."""
+async def open_link(
+    entry: ProviderEntry, transport: httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[ProviderLink]:
+    """Connect to a provider when there is something to send; `transport` stands for one."""
     timeout = httpx.Timeout(
         connect=entry.connect_s, read=entry.silence_s, write=entry.silence_s, pool=entry.connect_s
     )
@@ -195,6 +197,6 @@ async def open_link(entry: ProviderEntry) -> AsyncIterator[ProviderLink]:
     # Certificates take a tenth of a second to load, and a plain address has none.
     is_plain = entry.base_url.startswith("http://")
     async with httpx.AsyncClient(
-        timeout=timeout, limits=limits, follow_redirects=False, verify=not is_plain
+        timeout=timeout, limits=limits, follow_redirects=False, verify=not is_plain, transport=transport
     ) as client:
         yield ProviderLink(entry, client)

@@ -1,0 +1,1 @@
+"""A model that a script stands for: no provider is asked."""
