@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.executor.door import Discard
@@ -16,6 +16,9 @@ from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
+
+if TYPE_CHECKING:  # loaded only where a run has models or lists of hosts
+    from labrunner.gateway.process.owner import GatewayOwner
 
 PROBES_AT_ONCE: Final = 8
 NAMED: Final = 3
@@ -30,6 +33,7 @@ class LocalExecutor:
         self._context = context
         kinds = {variant.sandbox.kind for variant in context.experiment.variants}
         self._makers = {kind: make(kind) for kind in sorted(kinds)}
+        self._gateway: GatewayOwner | None = None
 
     async def preflight(self) -> tuple[Check, ...]:
         """Launch one real sandbox for each different plan of the experiment."""
@@ -61,7 +65,8 @@ class LocalExecutor:
         self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
     ) -> Completion:
         """Carry out one attempt, or go on with one."""
-        return await carry_out(self._context, assignment, self._maker(assignment), notes, survivor)
+        gateway = self._find_gateway(assignment)
+        return await carry_out(self._context, assignment, self._maker(assignment), notes, survivor, gateway)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Remove what the policy does not keep of an attempt."""
@@ -77,9 +82,28 @@ class LocalExecutor:
         return sum([await maker.reap(self._context.mark(), keep) for maker in self._makers.values()])
 
     async def close(self) -> None:
-        """Close every maker."""
+        """Close every maker, and let go of the gateway."""
         for maker in self._makers.values():
             await maker.close()
+        if self._gateway is not None:
+            await self._gateway.close()
+            self._gateway = None
+
+    def _find_gateway(self, assignment: Assignment) -> "GatewayOwner | None":
+        """The run's gateway, where a phase of this attempt comes to it; its process is not started yet."""
+        context, slot = self._context, assignment.slot
+        task, variant = context.experiment.tasks[slot.task_idx], context.experiment.variants[slot.variant_idx]
+        if not any(
+            network.has_doors for network in phases.demands(context.experiment, task, variant).networks
+        ):
+            return None
+        if self._gateway is None:
+            from labrunner.gateway.process.greeting import find_place, greet
+            from labrunner.gateway.process.owner import GatewayOwner
+
+            hello = greet(context.experiment, context.secrets, context.trials_dir)
+            self._gateway = GatewayOwner(find_place(context.trials_dir), hello)
+        return self._gateway
 
     def _maker(self, assignment: Assignment) -> SandboxMaker:
         variant = self._context.experiment.variants[assignment.slot.variant_idx]

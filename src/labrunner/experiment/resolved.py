@@ -51,6 +51,11 @@ class Network:
     models: tuple[str, ...] = ()
     """Names of entries of `models:` that are reached through the gateway, whatever the mode is."""
 
+    @property
+    def has_doors(self) -> bool:
+        """Whether something is reached through the gateway."""
+        return bool(self.models) or self.mode == "allow"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPrice:

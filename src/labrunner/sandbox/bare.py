@@ -19,6 +19,7 @@ from labrunner.sandbox.door import (
     Demands,
     GuestPaths,
     Phase,
+    Reach,
     Sandbox,
     SandboxMaker,
     SandboxSpec,
@@ -32,6 +33,7 @@ from labrunner.sandbox.processes.launched import LaunchedSandbox
 from labrunner.sandbox.processes.phase import Finished, PhaseCommand, PhaseRunner, Scratch
 
 KEEPER_PROCESSES = 1
+REACH = Reach(way="loopback")
 SMALLEST_DATA_LIMIT_MB = 64
 """The keeper lives under the limit that it lends; it needs about a tenth of this."""
 
@@ -59,6 +61,7 @@ class ProcessSandbox(LaunchedSandbox):
     runner: PhaseRunner
     limits: Mapping[str, float | int | str | bool | None]
     barrier: str = "process_tree"
+    reach: Reach = REACH
 
     async def launch(self, phase: Phase, scratch: Scratch) -> Finished:
         """Carry out one phase as a session of its own."""
@@ -66,8 +69,10 @@ class ProcessSandbox(LaunchedSandbox):
             raise SandboxFailed(
                 "user", "the process sandbox can't start commands as another user; drop `user`"
             )
-        if phase.network.mode == "allow":
+        if phase.network.mode == "allow" and phase.doors is None:
             raise SandboxFailed("network", "the process sandbox can't keep a list of allowed hosts")
+        if phase.doors is not None:
+            await phase.doors.open(None)
         cwd = str(self.spec.folders.workspace)
         env = {**phase.env, "HOME": str(scratch.home), "TMPDIR": str(scratch.tmp), "PWD": cwd}
         command = PhaseCommand(argv=phase.argv, env=env, cwd=cwd, folders=scratch.missing)

@@ -9,6 +9,7 @@ Some sandboxes outlive the runner. What a crashed runner left is found as `Survi
 same calls then continue instead of starting.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -159,6 +160,42 @@ class SandboxSpec:
 
 
 PhaseName = Literal["setup", "agent", "grader", "exec"]
+ReachWay = Literal["planted", "bridge", "loopback"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How what runs in a sandbox comes to the doors of the gateway.
+
+    planted    they stand on the loopback of its own network, where nothing else is
+    bridge     at an address of the host, over a network that leads only there
+    loopback   on the loopback of the host, which the sandbox shares
+    """
+
+    way: ReachWay
+    host: str = "127.0.0.1"
+
+
+class Doors(Protocol):
+    """The doors of one phase: what it may reach, whatever its network is."""
+
+    async def open(self, pid: int | None) -> None:
+        """Stand where the phase is about to begin: nothing of it runs yet.
+
+        `pid` is a process of its sandbox, where it has a network of its own. Called again for a sandbox that
+        was started again or taken over. Raises SandboxFailed.
+        """
+        ...
+
+
+@runtime_checkable
+class HasDoors(Protocol):
+    """A sandbox that opens the doors of its phases."""
+
+    @property
+    def reach(self) -> Reach:
+        """How its phases come to them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +215,10 @@ class Phase:
     """Name of its logs; empty for the phase's own."""
     may_repeat: bool = False
     """The caller may run it again if it fails: a sandbox that can wait for that, waits."""
+    doors: Doors | None = None
+    """To be opened before it begins."""
+    halt: asyncio.Event | None = None
+    """When this is set, it is ended, as by a limit: its `PhaseEnd` has no exit status."""
     afresh: bool = False
     """Of a grader: in a system that the agent never touched, where the sandbox has such a thing."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import SandboxPlan
-from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Sandbox, SandboxSpec, Survivor
+from labrunner.sandbox.door import AgentRun, HasDoors, Phase, PhaseEnd, Reach, Sandbox, SandboxSpec, Survivor
 from labrunner.sandbox.longest_word import find_long_word
 from labrunner.sandbox.marks import RunMark
 
@@ -80,6 +80,11 @@ class _BehindBarrier:
     def limits(self) -> Mapping[str, float | int | str | bool | None]:
         """Those of the sandbox that grades."""
         return self.sandbox.limits
+
+    @property
+    def reach(self) -> Reach:
+        """How its grader comes to its doors."""
+        return self.sandbox.reach if isinstance(self.sandbox, HasDoors) else Reach(way="loopback")
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Tell how it ended: it does not run again."""

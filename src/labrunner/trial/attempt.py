@@ -7,15 +7,15 @@ has ended everything.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from labrunner.errors import AttemptFailed, SystemBroken
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
-from labrunner.gateway.recording.calljournal import CALLS, read_calls
+from labrunner.gateway.recording.calljournal import read_calls_of
 from labrunner.records.completion import AttemptEnd, Completion, Failed
-from labrunner.sandbox.door import GuestPaths, Sandbox, SandboxMaker, SandboxSpec, Survivor
+from labrunner.sandbox.door import GuestPaths, Phase, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
 from labrunner.trial import classification, phases, preparation
 from labrunner.trial.assignment import Assignment, AttemptScene, Notes, TrialContext, set_scene
@@ -29,6 +29,10 @@ from labrunner.trial.ending import reach_end
 from labrunner.trial.grading import Grading
 from labrunner.trial.ledger import Ledger
 
+if TYPE_CHECKING:  # loaded only where a run has models or lists of hosts
+    from labrunner.gateway.process.owner import GatewayOwner
+    from labrunner.trial.reaching import Reaching
+
 T = TypeVar("T")
 
 
@@ -38,22 +42,30 @@ async def carry_out(
     maker: SandboxMaker,
     notes: Notes,
     survivor: Survivor | None = None,
+    gateway: "GatewayOwner | None" = None,
 ) -> Completion:
     """Carry out one attempt, or go on with one that a crashed runner left, and say how it ended."""
     scene = set_scene(context, assignment)
-    return await _Attempt(scene, maker, notes, survivor).carry_out()
+    return await _Attempt(scene, maker, notes, survivor, gateway).carry_out()
 
 
 class _Attempt:
     """One attempt under way."""
 
     def __init__(
-        self, scene: AttemptScene, maker: SandboxMaker, notes: Notes, survivor: Survivor | None
+        self,
+        scene: AttemptScene,
+        maker: SandboxMaker,
+        notes: Notes,
+        survivor: Survivor | None,
+        gateway: "GatewayOwner | None",
     ) -> None:
         self._scene = scene
         self._maker = maker
         self._notes = notes
         self._survivor = survivor
+        self._gateway = gateway
+        self._reaching: Reaching | None = None
         self._ledger = Ledger(scene=scene, masker=_masker(scene), is_adopted=survivor is not None)
 
     async def carry_out(self) -> Completion:
@@ -63,8 +75,9 @@ class _Attempt:
     async def _reach_end(self) -> AttemptEnd:
         scene = self._scene
         guest = self._maker.guest_paths(scene.folders, scene.agent_dir)
-        async with self._enter(phases.sandbox_spec(scene)) as sandbox:
-            self._ledger.barrier, self._ledger.limits = sandbox.barrier, dict(sandbox.limits)
+        async with self._enter(phases.sandbox_spec(scene)) as sandbox, self._outside(sandbox):
+            self._ledger.barrier = sandbox.barrier
+            self._ledger.limits |= sandbox.limits
             if self._survivor is None:
                 policy = phases.policy_note(scene, self._ledger.limits)
                 await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
@@ -88,10 +101,32 @@ class _Attempt:
         async with opened as sandbox:
             yield sandbox
 
+    @asynccontextmanager
+    async def _outside(self, sandbox: Sandbox) -> AsyncIterator[None]:
+        """Have the doors of the gateway, where phases have any; none is left open."""
+        if self._gateway is not None:
+            from labrunner.trial.reaching import prepare_reaching
+
+            self._reaching = await prepare_reaching(self._scene, self._gateway, sandbox)
+            self._ledger.limits["reach"] = self._reaching.reach.way
+        try:
+            yield
+        finally:
+            await self._close_doors()
+
+    async def _close_doors(self) -> None:
+        """Close what is open; all that was said through it is on disk on return."""
+        if self._reaching is not None:
+            await self._reaching.close()
+
+    def _furnish(self, phase: Phase) -> Phase:
+        return phase if self._reaching is None else self._reaching.furnish(phase)
+
     async def _run_phases(self, sandbox: Sandbox, guest: GuestPaths) -> AttemptEnd:
         setup, agent = phases.setup_phase(self._scene, guest), phases.agent_phase(self._scene, guest)
         ledger = self._ledger
-        ledger.note_run(await sandbox.run_agent(setup, agent))
+        ledger.note_run(await sandbox.run_agent(setup and self._furnish(setup), self._furnish(agent)))
+        await self._close_doors()
         if ledger.setup is not None and (failed := classification.setup_failure(ledger.setup)):
             return failed
         facts = await self._timed("bring_grader", self._look_behind_barrier)
@@ -99,7 +134,12 @@ class _Attempt:
             return facts
         if not self._grader_tries_before:
             await self._notes.barrier_held(self._scene.assignment.token, ledger.barrier_note())
-        grading = Grading(ledger=ledger, notes=self._notes, tries_before=self._grader_tries_before)
+        grading = Grading(
+            ledger=ledger,
+            notes=self._notes,
+            tries_before=self._grader_tries_before,
+            furnish=self._furnish,
+        )
         try:
             judgement, prediction = await grading.run(sandbox, guest, facts.ending)
         except SystemBroken:
@@ -136,9 +176,8 @@ class _Attempt:
 
     def _hear_calls(self) -> None:
         """See what the gateway recorded of the agent: once, when nothing of it can call any more."""
-        root = self._scene.folders.root
-        if not self._ledger.has_heard_calls and (root / CALLS).exists():
-            self._ledger.note_calls(tuple(read_calls(root)))
+        if not self._ledger.has_heard_calls and (calls := read_calls_of(self._scene.folders.root)):
+            self._ledger.note_calls(calls)
 
     def _has_left_nothing(self) -> bool:
         """Whether the agent did nothing that could be seen, where it worked in the workspace."""
@@ -170,5 +209,6 @@ class _Attempt:
 
 
 def _masker(scene: AttemptScene) -> Masker:
-    names = {*scene.variant.agent.secrets, *scene.task.grader.secrets}
+    keys = (entry.key for entry in scene.variant.models if entry.key is not None)
+    names = {*scene.variant.agent.secrets, *scene.task.grader.secrets, *keys}
     return make_masker({name: scene.context.secrets[name] for name in names})

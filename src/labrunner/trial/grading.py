@@ -6,6 +6,7 @@ agent broke what graders need: its failure, and no second try. No judgement is t
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from labrunner.errors import GraderFailed, SystemBroken
@@ -19,6 +20,10 @@ from labrunner.trial.ledger import Ledger
 from labrunner.trial.phases import AgentEnding
 
 
+def _as_it_is(phase: Phase) -> Phase:
+    return phase
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
     """One attempt's grading; its facts go into the ledger."""
@@ -28,6 +33,8 @@ class Grading:
     tries_before: int = 0
     """Of a runner before us; the last of them is still under way."""
     reads_prediction: bool = True
+    furnish: Callable[[Phase], Phase] = _as_it_is
+    """Gives a phase what it reaches outside its sandbox."""
 
     async def run(
         self, sandbox: Sandbox, guest: GuestPaths, ending: AgentEnding
@@ -39,7 +46,7 @@ class Grading:
         while True:
             ledger.grader_tries += 1
             left = retries + 1 - ledger.grader_tries
-            phase = phases.grader_phase(scene, guest, ending, tries_left=left)
+            phase = self.furnish(phases.grader_phase(scene, guest, ending, tries_left=left))
             if not is_under_way:
                 await self.notes.grader_starting(scene.assignment.token)
             is_under_way = False

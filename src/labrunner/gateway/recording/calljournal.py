@@ -65,6 +65,11 @@ def read_calls(folder: Path) -> Iterator[CallRow]:
     return read_lines(folder / CALLS, CallRow)
 
 
+def read_calls_of(folder: Path) -> list[CallRow]:
+    """The same, of an attempt that may have made none."""
+    return list(read_calls(folder)) if (folder / CALLS).exists() else []
+
+
 def read_bodies(folder: Path) -> Iterator[BodyRow]:
     """The bodies of an attempt. Raises DamagedRun."""
     return read_lines(folder / BODIES, BodyRow)

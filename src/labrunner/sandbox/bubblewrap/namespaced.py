@@ -14,10 +14,12 @@ import termios
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import SandboxPlan
+from labrunner.sandbox.bubblewrap.doorstep import Doorstep, make_doorstep
 from labrunner.sandbox.bubblewrap.program import Bwrap, explain, find_bwrap, look_at_host
 from labrunner.sandbox.bubblewrap.program import works_here as works_here
 from labrunner.sandbox.bubblewrap.seccomp import make_filter
@@ -29,6 +31,7 @@ from labrunner.sandbox.door import (
     Demands,
     GuestPaths,
     Phase,
+    Reach,
     Sandbox,
     SandboxSpec,
 )
@@ -39,6 +42,7 @@ from labrunner.sandbox.processes.enforcement import CONTROLLER_OF, Enforcement, 
 from labrunner.sandbox.processes.launched import LaunchedSandbox
 from labrunner.sandbox.processes.phase import Finished, PhaseCommand, PhaseRunner, Scratch
 
+REACH = Reach(way="planted")
 OWN_PROCESSES = 3
 """Keeper, bwrap outside, bwrap's init inside."""
 ARGS_FD, STATUS_FD, GATE_FD, FIRST_FILE_FD = 3, 4, 5, 6
@@ -89,7 +93,7 @@ def phase_args(spec: SandboxSpec, phase: Phase, scratch: Scratch) -> Iterator[st
         yield from ("--setenv", name, value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LaunchStatus:
     """What a launch tells us besides its exit status.
 
@@ -100,6 +104,14 @@ class LaunchStatus:
     args: int
     status: int
     gate: int
+    key: int
+    """The other end of the gate."""
+    is_open: bool = False
+
+    def open(self) -> None:
+        """Let the command begin."""
+        self.is_open = True
+        os.write(self.key, b"g")
 
     def was_executed(self) -> bool:
         """Whether the command itself was started."""
@@ -109,21 +121,20 @@ class LaunchStatus:
         """Whether the sandbox stood complete, before the command."""
         unread = array.array("i", [0])
         fcntl.ioctl(self.gate, termios.FIONREAD, unread)
-        return unread[0] == 0
+        return self.is_open and unread[0] == 0
 
 
 @contextmanager
-def open_gate(args: bytes) -> Iterator[LaunchStatus]:
+def make_gate(args: bytes) -> Iterator[LaunchStatus]:
     """Make the descriptors of one launch."""
     with ExitStack() as stack:
         memory = [os.memfd_create(name) for name in ("args", "status")]
         reader, writer = os.pipe()
         for fd in (*memory, reader, writer):
             stack.callback(os.close, fd)
-        os.write(writer, b"g")
         os.write(memory[0], args)
         os.lseek(memory[0], 0, os.SEEK_SET)
-        yield LaunchStatus(args=memory[0], status=memory[1], gate=reader)
+        yield LaunchStatus(args=memory[0], status=memory[1], gate=reader, key=writer)
 
 
 class CopiedFiles:
@@ -163,19 +174,29 @@ class BubblewrapSandbox(LaunchedSandbox):
     files: CopiedFiles
     limits: Mapping[str, float | int | str | bool | None]
     barrier: str = "pid_namespace"
+    reach: Reach = REACH
 
     async def launch(self, phase: Phase, scratch: Scratch) -> Finished:
         """Carry out one phase in namespaces of its own."""
         refuse(phase)
-        args = "\0".join((*self.common, *phase_args(self.spec, phase, scratch), "")).encode(
-            errors="surrogateescape"
-        )
-        argv = (self.bwrap.path, "--args", str(ARGS_FD), "--", *phase.argv)
-        with open_gate(args) as gate, self.files.lend() as files:
-            fds = (gate.args, gate.status, gate.gate, *files)
-            command = PhaseCommand(argv=argv, env={}, cwd="/", folders=scratch.missing, fds=fds)
-            finished = await self.runner.run(phase, command)
-            return self._judge(phase, finished, gate)
+        with ExitStack() as stack:
+            files = stack.enter_context(self.files.lend())
+            # Who enters by doors is known before it begins; the others need no word from us.
+            doorstep = None if phase.doors is None else stack.enter_context(make_doorstep())
+            told = () if doorstep is None else ("--info-fd", str(FIRST_FILE_FD + len(files)))
+            words = (*self.common, *phase_args(self.spec, phase, scratch), *told, "")
+            gate = stack.enter_context(make_gate("\0".join(words).encode(errors="surrogateescape")))
+            command = PhaseCommand(
+                argv=(self.bwrap.path, "--args", str(ARGS_FD), "--", *phase.argv),
+                env={},
+                cwd="/",
+                folders=scratch.missing,
+                fds=(gate.args, gate.status, gate.gate, *files, *(doorstep.fds if doorstep else ())),
+                admit=None if doorstep is None else partial(_admit, phase, doorstep, gate),
+            )
+            if doorstep is None:
+                gate.open()
+            return self._judge(phase, await self.runner.run(phase, command), gate)
 
     def _judge(self, phase: Phase, finished: Finished, gate: LaunchStatus) -> Finished:
         """Tell the command's own end from a sandbox that could not be made."""
@@ -189,11 +210,20 @@ class BubblewrapSandbox(LaunchedSandbox):
         raise SandboxFailed("launch", f"making a sandbox for the {phase.name}: {said}")
 
 
+async def _admit(phase: Phase, doorstep: Doorstep, gate: LaunchStatus) -> None:
+    """Open the phase's doors in its network, then let it begin."""
+    assert phase.doors is not None
+    pid = await doorstep.find_pid()
+    if pid is not None:  # else its end tells why
+        await phase.doors.open(pid)
+        gate.open()
+
+
 def refuse(phase: Phase) -> None:
     """Refuse what this kind of sandbox can't do."""
     if phase.user is not None:
         raise SandboxFailed("user", "bubblewrap has one user inside; drop `user`, or use docker")
-    if phase.network.mode == "allow":
+    if phase.network.mode == "allow" and phase.doors is None:
         raise SandboxFailed("network", "bubblewrap can't keep a list of allowed hosts; use none or full")
 
 

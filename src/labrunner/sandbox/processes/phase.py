@@ -6,7 +6,8 @@ only when nothing of the tree is left. Who ended it is told by what happened fir
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -62,6 +63,8 @@ class PhaseCommand:
     """To be made for it."""
     fds: Sequence[int] = ()
     """Given to it as 3, 4, 5, …; they stay the caller's to close."""
+    admit: Callable[[], Awaitable[None]] | None = None
+    """Called once it was started: the command itself waits for it. Raises SandboxFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,47 @@ class Watch:
             timer.cancel()
 
 
+@dataclass(slots=True)
+class _Beside:
+    """What goes on beside a phase."""
+
+    failure: Exception | None = None
+
+    def raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    async def admit(self, watch: Watch, admit: Callable[[], Awaitable[None]]) -> None:
+        """Let the command begin; where that can't be, end it unbegun."""
+        try:
+            await admit()
+        except Exception as failure:  # noqa: BLE001 - raised once the command, which waits for us, is gone
+            self.failure = failure
+            watch.end("admission")
+
+    async def halt(self, watch: Watch, halt: asyncio.Event) -> None:
+        await halt.wait()
+        watch.end("halt")
+
+
+@asynccontextmanager
+async def _beside(
+    watch: Watch, halt: asyncio.Event | None, admit: Callable[[], Awaitable[None]] | None
+) -> AsyncIterator[_Beside]:
+    """Let a phase begin, and end it early, while it is waited for."""
+    beside = _Beside()
+    works = [] if admit is None else [beside.admit(watch, admit)]
+    works += [] if halt is None else [beside.halt(watch, halt)]
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        yield beside
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRunner:
     """Carries out an attempt's phases within its limits."""
@@ -120,9 +164,11 @@ class PhaseRunner:
         )
         guard.start()
         try:
-            report, oom_kills = await watch.wait(phase.timeout_s)
+            async with _beside(watch, phase.halt, command.admit) as beside:
+                report, oom_kills = await watch.wait(phase.timeout_s)
         finally:
             guard.stop()
+        beside.raise_failure()
         if report.trouble:
             with SandboxFailed.during("launch", f"starting the {phase.name}: {report.trouble}"):
                 raise OSError(report.errno, os.strerror(report.errno))

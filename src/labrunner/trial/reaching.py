@@ -1,0 +1,106 @@
+"""What an attempt reaches outside its sandbox: its phases are given doors, which the run's gateway serves.
+
+Rules: an attempt has a token of its own, which says whose call it is and is worth nothing elsewhere; it
+follows from the dispatch's, so that who takes the attempt over knows it, and the other way round nothing
+follows. Doors are closed at the barrier, before anything of the grader arrives. A cap that is reached ends
+the agent at once.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from labrunner.errors import SandboxFailed
+from labrunner.gateway.process.control import Admit, Capped
+from labrunner.gateway.process.greeting import tell_caps
+from labrunner.gateway.process.owner import GatewayOwner
+from labrunner.gateway.process.ports import HOSTS_PORT, MODELS_PORT
+from labrunner.gateway.variables import name_models
+from labrunner.sandbox.door import HasDoors, Phase, Reach, Sandbox
+from labrunner.trial.assignment import AttemptScene
+
+PLANTED: Final = (MODELS_PORT, HOSTS_PORT)
+
+
+def make_door_token(dispatch: str) -> str:
+    """The token by which the gateway knows an attempt."""
+    return hashlib.sha256(f"gateway {dispatch}".encode()).hexdigest()[:40]
+
+
+@dataclass(slots=True, kw_only=True)
+class Reaching:
+    """One attempt's doors, in one sandbox."""
+
+    scene: AttemptScene
+    owner: GatewayOwner
+    reach: Reach
+    ports: tuple[int, int]
+    halt: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a cap was reached."""
+    visits: set[str] = field(default_factory=set)
+    """Phases that are served."""
+
+    def furnish(self, phase: Phase) -> Phase:
+        """A phase with its doors, if it has any, and with the variables that tell of them."""
+        if not phase.network.has_doors:
+            return phase
+        doors = PhaseDoors(reaching=self, admit=self._make_admit(phase))
+        halt = self.halt if phase.network.models else None
+        return replace(phase, env={**self._name(phase), **phase.env}, doors=doors, halt=halt)
+
+    async def close(self) -> None:
+        """Close all doors; what was said through them is on disk on return. Raises StoreError."""
+        while self.visits:
+            await self.owner.dismiss(self.visits.pop())
+
+    def _name(self, phase: Phase) -> dict[str, str]:
+        entries = {entry.name: entry for entry in self.scene.variant.models}
+        models = [entries[name] for name in phase.network.models]
+        base = f"http://{self.reach.host}:{self.ports[0]}"
+        return name_models(models, base, make_door_token(self.scene.assignment.token))
+
+    def _make_admit(self, phase: Phase) -> Admit:
+        scene = self.scene
+        return Admit(
+            visit=f"{scene.assignment.token}.{phase.name}",
+            ids=scene.ids,
+            attempt=scene.assignment.attempt,
+            folder=str(scene.folders.root),
+            token=make_door_token(scene.assignment.token),
+            models=phase.network.models,
+            hosts=phase.network.hosts,
+            caps=tell_caps(scene.variant.agent.limits),
+            host=None if self.reach.way == "planted" else self.reach.host,
+        )
+
+    def heed(self, capped: Capped) -> None:
+        """End the agent: what it asks for is not to be had any more."""
+        del capped  # the call's row says which cap it was
+        self.halt.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseDoors:
+    """The doors of one phase, as its sandbox opens them."""
+
+    reaching: Reaching
+    admit: Admit
+
+    async def open(self, pid: int | None) -> None:
+        """Have the gateway serve the phase where it is."""
+        self.reaching.visits.add(self.admit.visit)
+        placed = msgspec.structs.replace(self.admit, pid=pid)
+        await self.reaching.owner.admit(placed, self.reaching.heed)
+
+
+async def prepare_reaching(scene: AttemptScene, owner: GatewayOwner, sandbox: Sandbox) -> Reaching:
+    """Find out how an attempt's doors are reached; none is open yet. Raises SandboxFailed."""
+    if not isinstance(sandbox, HasDoors):
+        kind = scene.variant.sandbox.kind
+        raise SandboxFailed("network", f"sandboxes of the kind {kind} can't open doors to models or hosts")
+    reach = sandbox.reach
+    ports = PLANTED if reach.way == "planted" else (await owner.listen(reach.host)).ports
+    return Reaching(scene=scene, owner=owner, reach=reach, ports=ports)
