@@ -41,6 +41,11 @@ class Site:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+def find_address() -> str:
+    """An address of the loopback that nobody else has."""
+    return f"127.{random.randint(128, 255)}.{random.randint(0, 255)}.{random.randint(1, 254)}"
+
+
 def make_certificate(folder: Path, address: str) -> Path:
     """A certificate and its key, in one file."""
     names = ",".join([*(f"DNS:{name}" for name in NAMES), f"IP:{address}"])
@@ -123,7 +128,7 @@ def make_context(certificate: Path) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def run_site(folder: Path) -> AsyncIterator[Site]:
-    address = f"127.{random.randint(128, 255)}.{random.randint(0, 255)}.{random.randint(1, 254)}"
+    address = find_address()
     site = Site(address=address, certificate=make_certificate(folder, address))
     app = web.Application(client_max_size=1 << 40)
     app.router.add_route("*", "/{tail:.*}", partial(handle, site))

@@ -3,7 +3,7 @@
 Rule: an address that carries another one inside is judged by that one.
 """
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from labrunner.experiment.allowlist import Address
@@ -12,8 +12,8 @@ _UNICAST: Final = IPv6Network("2000::/3")
 """All that is given out of version 6."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _EXAMPLES: Final = IPv6Network("3fff::/20")
-_METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
-"""Services of clouds that know secrets of a machine, and have addresses that look public."""
+_SPECIAL: Final = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
+"""Where clouds tell secrets of a machine, and what not every version of Python knows to be no internet."""
 _LOW: Final = (1 << 32) - 1
 
 
@@ -27,7 +27,8 @@ def is_public(address: Address) -> bool:
     """Whether an address belongs to nobody's own network, machine or cloud."""
     if isinstance(address, IPv6Address):
         return _is_public_6(address)
-    return address.is_global and not address.is_multicast and address not in _METADATA
+    is_special = address.is_multicast or any(address in network for network in _SPECIAL)
+    return address.is_global and not is_special
 
 
 def _is_public_6(address: IPv6Address) -> bool:

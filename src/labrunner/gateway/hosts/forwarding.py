@@ -37,7 +37,9 @@ async def forward(
 def _make_head(request: h11.Request, target: Target) -> h11.Request:
     """The request that goes out. Raises Turned."""
     headers = read_headers(request.headers)
-    _check_host(find(headers, "host"), target)
+    for name, value in headers:
+        if name == "host":
+            _check_host(value, target)
     length, coding = find(headers, "content-length"), find(headers, "transfer-encoding")
     if coding and (length or request.http_version < b"1.1"):
         raise Turned("bad_request", 400, "the length of the body is told in two ways")
@@ -57,7 +59,7 @@ def _make_head(request: h11.Request, target: Target) -> h11.Request:
 
 def _check_host(given: str, target: Target) -> None:
     try:
-        is_same = not given or parse_authority(given, "http", default=80) == _place(target)
+        is_same = parse_authority(given, "http", default=80) == _place(target)
     except ValueError:
         is_same = False
     if not is_same:
@@ -135,6 +137,8 @@ class _Forwarding:
             try:
                 event = self._conn.next_event()
             except h11.RemoteProtocolError as error:
+                if self._wire.has_answered:
+                    raise Turned("cut", 502, f"the host broke off: {error}", end="failed") from error
                 told = f"the host's answer is not HTTP: {error}"
                 raise Turned("bad_answer", 502, told, end="failed") from error
             if event is not h11.NEED_DATA:

@@ -87,6 +87,8 @@ class _Reception:
                 return None
             if (guest := self._recognise(request)) is not None:
                 return guest, request
+            if not self._needs_token:
+                return None  # the attempt is over
             await self._challenge()
             if not self._wire.is_reusable:
                 return None

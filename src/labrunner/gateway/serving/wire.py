@@ -103,6 +103,8 @@ class Wire:
             raise ClientGone from error
         if not isinstance(event, h11.Request):
             raise ClientGone
+        if not event.http_version.startswith(b"1."):
+            raise BadRequest(505, "only HTTP/1.1 is spoken here")
         self._is_head_method = event.method == b"HEAD"
         return event
 
@@ -194,6 +196,7 @@ class Wire:
 
     async def give_over(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
         """Say yes to a tunnel, and leave the connection to who asks; with what came already."""
+        self.has_answered = True
         await self._send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
         return self._reader, self._writer, self._conn.trailing_data[0]
 
