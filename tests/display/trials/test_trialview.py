@@ -123,7 +123,7 @@ def test_the_ends_of_phases_are_told_in_words() -> None:
 def test_a_transcript_is_shown_as_a_conversation_and_other_text_as_it_is() -> None:
     line = '{"event": "message", "message": {"role": "user", "content": "hello"}}\n'
     told = to_text(show_trial(graded(), None, logs={"transcript.jsonl": line, "logs/agent.stdout": line}))
-    assert "transcript.jsonl:\n  user  hello\n" in told
+    assert "conversation:\n  user  hello\n" in told
     assert '{"event": "message"' in told.partition("logs/agent.stdout:")[2]
 
 

@@ -7,6 +7,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Final
 from labrunner.cli.looking.underway_json import plain_under_way
 from labrunner.display.progress import Pace, Progress, Screen, follow
 from labrunner.display.text.console import make_console
+from labrunner.display.trials.conversation import LiveConversation
 from labrunner.display.trials.liveview import format_lines, show_unfinished, unfinished_line
 from labrunner.errors import InputError
 from labrunner.files.strangers.masking import Masker
@@ -23,6 +25,7 @@ from labrunner.records.rows import SlotRows
 from labrunner.records.run import Counts
 from labrunner.runner.reports.lookup import read_standing
 from labrunner.runner.reports.unfinished import Follower, Unfinished, find_any, find_live, read_ends
+from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
 from labrunner.store.reading.underway import read_under_way
@@ -99,6 +102,8 @@ def follow_trial(
     follower = Follower(paths=paths, trial_id=trial_id, attempt=found.attempt, masker=masker)
     follower.skip()
     ends = read_ends(paths, found, masker)
+    talk = LiveConversation()
+    talk.tell(ends.get(TRANSCRIPT, ""))
     if as_json:
         _print(plain_under_way(found) | {"new": list(ends.items())})
     else:
@@ -107,11 +112,13 @@ def follow_trial(
     while read_state(paths) == "started":
         live = find_live(paths, trial_id)
         is_over = live is None or live.attempt != follower.attempt
-        _tell(follower, seen, live, is_over=is_over, as_json=as_json)
+        texts = list(follower.take(is_over=is_over))
+        _tell(texts, seen, live, None if as_json else talk)
         if live is None and (rows := _find_result(paths, trial_id)):
             return rows
         if live is not None and is_over:
             follower = Follower(paths=paths, trial_id=trial_id, attempt=live.attempt, masker=masker)
+            talk = LiveConversation()
         seen = live or seen
         _pause()
     return _find_result(paths, trial_id) or replace(seen or found, is_live=False)
@@ -125,9 +132,12 @@ def _find_result(paths: RunPaths, trial_id: str) -> SlotRows | None:
 
 
 def _tell(
-    follower: Follower, before: Unfinished | None, live: Unfinished | None, *, is_over: bool, as_json: bool
+    texts: Sequence[tuple[str, str]],
+    before: Unfinished | None,
+    live: Unfinished | None,
+    talk: LiveConversation | None,
 ) -> None:
-    texts = list(follower.take(is_over=is_over))
+    """Print what is new; for programs where there is no conversation to tell it in."""
     has_moved = (
         live is not None
         and before is not None
@@ -137,11 +147,11 @@ def _tell(
             before.attempt,
         )
     )
-    if as_json:
+    if talk is None:
         if texts or has_moved:
             _print((plain_under_way(live) if live else {}) | {"new": texts})
     else:
-        sys.stdout.writelines(format_lines(name, text) for name, text in texts)
+        sys.stdout.writelines(format_lines(name, text, talk) for name, text in texts)
         if has_moved and live is not None:
             sys.stdout.write(f"{unfinished_line(live, datetime.now(UTC))}\n")
     sys.stdout.flush()

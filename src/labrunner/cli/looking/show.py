@@ -1,8 +1,9 @@
 """`lab show`: a run's summary, or one of its trials."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +21,11 @@ from labrunner.display.results.crash import show_crash
 from labrunner.display.results.show import show_run
 from labrunner.display.text.console import make_console
 from labrunner.display.text.saying import say_aside
+from labrunner.display.trials.conversation import Extent
 from labrunner.display.trials.liveview import show_under_way, show_unfinished
 from labrunner.display.trials.trialview import show_trial
 from labrunner.experiment.env_file import secrets_from
+from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
 from labrunner.runner.reports.advice import advise_on_damage
@@ -39,11 +42,13 @@ from labrunner.runner.reports.trialname import find_meant
 from labrunner.runner.reports.unfinished import Unfinished, find_any, known_masker, read_ends
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
+from labrunner.store.reading.conversations import read_said, write_said
 from labrunner.store.reading.earlier_file import read_earlier
 from labrunner.store.reading.listing import DEFAULT_RUNS, address, find_run
 from labrunner.store.reading.logends import read_end
 from labrunner.store.reading.underway import read_under_way
 from labrunner.store.rows.single_records import read_run
+from labrunner.trial.collecting.recorded_calls import RECORDED
 
 app = make_app()
 
@@ -53,6 +58,8 @@ IN_FLIGHT = {
     "grading": "its grader had started",
     "failed": "it was waiting to be tried again",
 }
+_SAID = frozenset({TRANSCRIPT, *RECORDED})
+"""Files that are shown as a conversation, or by the figures of calls."""
 _Trial = Annotated[
     str | None, typer.Argument(metavar="TRIAL", help="a trial's or task's id, part of it, or its number")
 ]
@@ -66,6 +73,19 @@ _Follow = Annotated[
 ]
 
 
+_All = Annotated[
+    bool, typer.Option("--all", help="all that was said in a trial; with --json its transcript, too")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    """How a trial is shown."""
+
+    is_whole: bool
+    as_json: bool
+
+
 @app.command(
     cls=PlainCommand,
     help="Show a run's summary, or one trial with attempts, phases and logs; live ones, too.",
@@ -74,6 +94,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
     run: RunName,
     trial: _Trial = None,
     follow: _Follow = False,
+    all_: _All = False,
     log_dir: LogDir = DEFAULT_RUNS,
     require: Require = None,
     require_stable: RequireStable = False,
@@ -85,7 +106,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
     paths = find_run(log_dir, run)
     with advise_on_damage(paths):
         if trial is not None:
-            _show_any(paths, trial, is_followed=follow, as_json=as_json)
+            _show_any(paths, trial, is_followed=follow, how=_How(is_whole=all_, as_json=as_json))
             return
         if follow:
             from labrunner.cli.looking.following import follow_run
@@ -167,24 +188,24 @@ def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
     )
 
 
-def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, as_json: bool) -> None:
+def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, how: _How) -> None:
     meant = find_meant(paths, trial)
     if meant.note is not None:
         say_aside(f"note: {meant.note}")
     found = find_any(paths, meant.text)
     if isinstance(found, SlotRows):
-        _show_trial(paths, found, as_json=as_json)
+        _show_trial(paths, found, how)
         return
     masker = known_masker(paths, _known_values(paths))
     ended: SlotRows | Unfinished = found
     if is_followed and found.is_live:
         from labrunner.cli.looking.following import follow_trial
 
-        ended = follow_trial(paths, found, masker, as_json=as_json)
+        ended = follow_trial(paths, found, masker, as_json=how.as_json)
     if isinstance(ended, SlotRows):
-        _show_trial(paths, ended, as_json=as_json)
+        _show_trial(paths, ended, how)
     else:
-        _show_unfinished(ended, read_ends(paths, ended, masker), as_json=as_json)
+        _show_unfinished(paths, ended, read_ends(paths, ended, masker), how)
 
 
 def _known_values(paths: RunPaths) -> Mapping[str, str]:
@@ -193,36 +214,50 @@ def _known_values(paths: RunPaths) -> Mapping[str, str]:
     return secrets_from(Path(env_file) if env_file and Path(env_file).is_file() else None)
 
 
-def _show_unfinished(found: Unfinished, logs: Mapping[str, str], *, as_json: bool) -> None:
-    if as_json:
+def _show_unfinished(paths: RunPaths, found: Unfinished, logs: Mapping[str, str], how: _How) -> None:
+    if how.as_json:
         told = {**plain_under_way(found), "folder": str(found.folder), "logs": logs}
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     hints = [("files", str(found.folder))]
-    make_console().print(show_unfinished(found, logs, datetime.now(UTC), hints))
+    extent = _find_extent(paths, found.trial_id, how)
+    make_console().print(show_unfinished(found, logs, datetime.now(UTC), hints, extent))
 
 
-def _show_trial(paths: RunPaths, rows: SlotRows, *, as_json: bool) -> None:
+def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
     earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
-    if as_json:
-        told = msgspec.to_builtins(rows) | ({"earlier": earlier} if earlier else {})
-        sys.stdout.write(canonical.encode_line(told).decode())
-        return
     cut_off = newest_attempt(rows.timing.cut_off) if not rows.timing.attempts else None
     folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
-    logs = {name: _tail(folder / name) for name in _log_names(rows)}
+    said = read_said(folder, _named_logs(rows)) if how.is_whole or not how.as_json else []
+    if how.as_json:
+        told = msgspec.to_builtins(rows) | ({"earlier": earlier} if earlier else {})
+        told |= {"transcript": said} if how.is_whole else {}
+        sys.stdout.write(canonical.encode_line(told).decode())
+        return
+    logs = {ref.path: _tail(folder / ref.path) for ref in _named_logs(rows) or () if ref.path not in _SAID}
+    logs |= {TRANSCRIPT: write_said(said).decode(errors="replace")} if said else {}
     hints = [("files", str(folder))]
     judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]
     make_console().print(
-        show_trial(rows.trial, rows.timing, logs=logs, judged=judged, earlier=earlier, hints=hints)
+        show_trial(
+            rows.trial,
+            rows.timing,
+            logs=logs,
+            judged=judged,
+            earlier=earlier,
+            hints=hints,
+            extent=_find_extent(paths, rows.trial_id, how),
+        )
     )
 
 
-def _log_names(rows: SlotRows) -> list[str]:
-    """Logs of the last attempt; of one that a crash cut off, what was rescued of it."""
-    if not rows.timing.attempts and rows.timing.cut_off:
-        return [TRANSCRIPT]
-    return [ref.path for attempt in rows.timing.attempts[-1:] for ref in attempt.logs]
+def _named_logs(rows: SlotRows) -> Sequence[FileRef] | None:
+    """Logs of the last attempt; None for one that a crash cut off: no row names what was rescued of it."""
+    return rows.timing.attempts[-1].logs if rows.timing.attempts else None
+
+
+def _find_extent(paths: RunPaths, trial_id: str, how: _How) -> Extent:
+    return Extent(is_whole=how.is_whole, for_all=f"lab show {address(paths)} {trial_id} --all")
 
 
 def _tail(path: Path) -> str:

@@ -41,9 +41,17 @@ def format_size(size: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def format_count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str, nouns: str | None = None) -> str:
     """Write a number with its noun: `1 trial`, `2 trials`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {nouns or f'{noun}s'}"
+
+
+def format_usd(amount: float) -> str:
+    """Write an amount of money: `$12.30`, `$0.0042`; calls cost fractions of a cent."""
+    if amount >= 1 or amount == 0:
+        return f"${amount:,.2f}"
+    whole, _, cents = f"{amount:.6f}".rstrip("0").partition(".")
+    return f"${whole}.{cents:<02}"
 
 
 def format_figure(value: float | None) -> str:

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from labrunner.display.text.console import indent, make_fields, make_hints, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_duration
-from labrunner.display.text.safetext import clip, sanitise, take_tail
-from labrunner.display.trials.trialview import TAIL_LINES, show_log
+from labrunner.display.text.safetext import clip, sanitise, sanitise_line, take_tail
+from labrunner.display.trials.conversation import PARTLY, Extent, LiveConversation
+from labrunner.display.trials.trialview import TAIL_LINES, TRANSCRIPT, show_log
 from labrunner.records.completion import Completion, Failed
 from labrunner.runner.reports.unfinished import Unfinished
 from labrunner.store.reading.underway import UnderWay
@@ -47,13 +48,17 @@ def show_under_way(trials: Sequence[UnderWay], now: datetime) -> RenderableType 
 
 
 def show_unfinished(
-    seen: Unfinished, logs: Mapping[str, str], now: datetime, hints: Sequence[tuple[str, str]] = ()
+    seen: Unfinished,
+    logs: Mapping[str, str],
+    now: datetime,
+    hints: Sequence[tuple[str, str]] = (),
+    extent: Extent = PARTLY,
 ) -> RenderableType:
     """Show a trial without a result: how far it is, attempts before, the ends of its logs."""
     return stack(
         make_line(unfinished_line(seen, now), "bold"),
         *(_show_failure(each) for each in seen.failed),
-        *(show_log(name, text) for name, text in logs.items()),
+        *(show_log(name, text, extent) for name, text in logs.items()),
         make_hints(hints),
     )
 
@@ -71,8 +76,15 @@ def unfinished_line(seen: Unfinished, now: datetime) -> str:
     return f"{told} (attempt {seen.attempt}{begun})"
 
 
-def format_lines(name: str, text: str) -> str:
-    """Lines of a log as they come, each behind the log's name."""
+def format_lines(name: str, text: str, talk: LiveConversation) -> str:
+    """Lines of a log as they come, each behind the log's name; of a transcript, behind who said them."""
+    if name == TRANSCRIPT:
+        return "".join(_prefix(who, said) for who, said in talk.tell(text))
+    return _prefix(name, text)
+
+
+def _prefix(name: str, text: str) -> str:
+    name = sanitise_line(name)
     lines = sanitise(text).rstrip("\n").split("\n")
     return "".join(f"{name}: {clip(line)}\n" for line in lines)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from labrunner.display.text.console import indent, make_fields, make_hints, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_seconds
 from labrunner.display.text.safetext import clip, sanitise, take_tail
-from labrunner.display.trials.conversation import show_conversation
+from labrunner.display.trials.conversation import PARTLY, Extent, show_conversation
 from labrunner.display.trials.lineage import show_earlier
 from labrunner.experiment.options.table import flag
 from labrunner.records.barrier import explain_barrier
@@ -33,7 +33,7 @@ _SHELL_SAYS: Final = {126: "can't be executed?", 127: "no such command?"}
 """What these statuses mean by custom; a program may use them for something else."""
 
 
-def show_trial(
+def show_trial(  # noqa: PLR0913 - what a page is made of
     row: TrialRow,
     timing: TimingRow | None,
     *,
@@ -41,6 +41,7 @@ def show_trial(
     judged: Sequence[PredictionRow | ScoreRow] = (),
     earlier: Sequence[EarlierAttempt] = (),
     hints: Sequence[tuple[str, str]] = (),
+    extent: Extent = PARTLY,
 ) -> RenderableType:
     """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
     times = {each.attempt: each for each in timing.attempts} if timing else {}
@@ -50,7 +51,7 @@ def show_trial(
         *(block for each in judged for block in _show_patch(each)),
         show_earlier(earlier),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
-        *(show_log(name, text) for name, text in logs.items() if text),
+        *(show_log(name, text, extent) for name, text in logs.items() if text),
         make_hints(hints),
     )
 
@@ -206,9 +207,10 @@ def _show_words(timing: AttemptTiming | None) -> list[RenderableType]:
     ]
 
 
-def show_log(name: str, text: str) -> RenderableType:
-    """Show the end of a log, or of a transcript."""
-    shown = show_conversation(text) if name == TRANSCRIPT else None
+def show_log(name: str, text: str, extent: Extent = PARTLY) -> RenderableType:
+    """Show the end of a log, or a transcript as a conversation."""
+    shown = show_conversation(text, extent) if name == TRANSCRIPT else None
+    heading = "conversation" if shown is not None else name
     return stack(
-        make_line(""), make_line(f"{name}:", "dim"), indent(shown or Text(take_tail(text, TAIL_LINES)))
+        make_line(""), make_line(f"{heading}:", "dim"), indent(shown or Text(take_tail(text, TAIL_LINES)))
     )

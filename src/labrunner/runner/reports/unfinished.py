@@ -22,6 +22,7 @@ from labrunner.sandbox.door import PhaseName
 from labrunner.store.buffering.glimpse import last_event, read_events_after
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
+from labrunner.store.reading.conversations import LiveCalls
 from labrunner.store.reading.logends import LogEnd, read_end
 from labrunner.store.reading.run_state import iter_finished, read_state
 from labrunner.store.reading.underway import LivePhase, UnderWay, read_under_way
@@ -146,6 +147,8 @@ def read_ends(paths: RunPaths, seen: Unfinished, masker: Masker) -> dict[str, st
     if found[TRANSCRIPT] is None:
         last = _last_event(paths, seen.trial_id, seen.attempt)
         found[TRANSCRIPT] = b"".join(_new_events(paths, seen.trial_id, seen.attempt, last - SHOWN_EVENTS))
+    if not found[TRANSCRIPT]:
+        found[TRANSCRIPT] = LiveCalls(seen.folder).take()
     return {name: masker.mask(data)[0].decode(errors="replace") for name, data in found.items() if data}
 
 
@@ -175,18 +178,26 @@ class Follower:
     masker: Masker
     _logs: dict[str, LogEnd] = field(default_factory=dict)
     _seq: int = -1
+    _calls: LiveCalls | None = None
 
     def skip(self) -> None:
         """Begin with what is written from now on."""
         for log in self._open().values():
             log.skip(0)
+        self._follow_calls().take()
         self._seq = _last_event(self.paths, self.trial_id, self.attempt)
 
     def take(self, *, is_over: bool = False) -> Iterator[tuple[str, str]]:
         """What was written since, by name; with the last line, whole or not, when it `is_over`."""
         for name, log in self._open().items():
             yield from self._safe(name, log.take_rest() if is_over else log.take())
-        yield from self._safe(TRANSCRIPT, b"".join(self._take_events()))
+        told = b"".join(self._take_events())
+        yield from self._safe(TRANSCRIPT, told or self._follow_calls().take())
+
+    def _follow_calls(self) -> LiveCalls:
+        if self._calls is None:
+            self._calls = LiveCalls(self.paths.attempt(self.trial_id, self.attempt))
+        return self._calls
 
     def _open(self) -> dict[str, LogEnd]:
         folder = self.paths.attempt(self.trial_id, self.attempt)
