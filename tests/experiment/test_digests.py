@@ -105,7 +105,7 @@ def test_of_a_model_what_answers_may_depend_on_is_measured_where_it_is_used(
     if sets[0] == "models.m.script":
         text = text.replace('base_url: "http://h/v1"', "script: one.json")
         for name in ("one", "other"):
-            answers = f'{{"conversations": [{{"answers": [{{"text": "{name}"}}]}}]}}'
+            answers = f'{{"answers": [{{"text": "{name}"}}]}}'
             golden.write(**{f"{name}_json": answers})
     before, after = golden.load(text), golden.load(text, Overrides(sets=(sets,)))
     assert (before.digest != after.digest) == moves

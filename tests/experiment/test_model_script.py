@@ -1,4 +1,4 @@
-"""Files of canned answers: read strictly, and told with file, line and field where they are wrong."""
+"""Files of canned answers that an experiment names: read strictly, and told with the file."""
 
 import pytest
 
@@ -9,54 +9,36 @@ EXPERIMENT = f"""name: x
 {TASKS}{GRADER}agent: {{command: x, network: {{models: [m]}}}}
 models: {{m: {{dialect: openai, script: answers.json}}}}
 """
-GOOD = """{"conversations": [
-  {"match": "sum", "model": "small", "answers": [
-    {"text": "Let me see", "tool_calls": [{"name": "run", "arguments": {"command": "ls"}}]},
-    {"text": "5", "usage": {"input": 10, "output": 2, "cache_read": 4, "reasoning": 1}, "delay_s": 0.5},
-    {"error": {"status": 529, "kind": "overloaded_error", "message": "Overloaded"}}]}]}
+GOOD = """{"answers": [
+  {"sample": "sum", "turn": 0, "tool_calls": [{"function": "run", "arguments": {"command": "ls"}}]},
+  {"when": "42", "model": "small", "text": "5", "input_tokens": 10, "output_tokens": 2, "wait_s": 0.5},
+  {"fail": {"status": 529, "times": 1, "retry_after_s": 1, "message": "Overloaded"}}]}
 """
 
 
 def test_a_script_is_read_and_its_content_is_measured(bench: Bench) -> None:
     first = bench.write(answers_json=GOOD).load(EXPERIMENT)
-    (conversation,) = read_script(bench.root / "answers.json").conversations
-    assert [answer.text for answer in conversation.answers] == ["Let me see", "5", ""]
+    assert [answer.text for answer in read_script(bench.root / "answers.json").answers] == ["", "5", ""]
     assert first.variants[0].models[0].script is not None
     second = bench.write(answers_json=GOOD.replace('"5"', '"6"')).load(EXPERIMENT)
     assert first.variants[0].digest != second.variants[0].digest
 
 
 BROKEN = {
-    "no list": ("{}", "answers.json: conversations: is missing"),
-    "an empty list": (
-        '{"conversations": []}',
-        "answers.json:1: conversations: must have at least 1 item, found a list",
-    ),
-    "no map": ("[]", "answers.json: a model's script is a map with a list of conversations, found a list"),
+    "no list": ("{}", "answers.json: is no script of a mock model: Object missing required field `answers`"),
+    "no JSON": ("answers: []", "answers.json: is no script of a mock model: JSON is malformed"),
     "an unknown field": (
-        '{"conversations": [{"answers": [\n{"txt": "x"}]}]}',
-        "answers.json:2: conversations.0.answers.0.txt: there is no such field; did you mean 'text'?",
-    ),
-    "nothing said": (
-        '{"conversations": [{"answers": [{"delay_s": 1}]}]}',
-        "answers.json:1: conversations.0.answers.0: says nothing; write text, tool_calls or error",
-    ),
-    "two things said": (
-        '{"conversations": [{"answers": [{"text": "x", "error": {"status": 500}}]}]}',
-        "answers.json:1: conversations.0.answers.0: has an error beside text or tool_calls; keep one of them",
-    ),
-    "no status of an error": (
-        '{"conversations": [{"answers": [{"error": {"status": 200}}]}]}',
-        "answers.json:1: conversations.0.answers.0.error.status: must be at least 400, found the number 200",
-    ),
-    "a part larger than the whole": (
-        '{"conversations": [{"answers": [{"text": "x",\n'
-        '"usage": {"input": 9, "output": 1, "reasoning": 2}}]}]}',
-        "answers.json:2: conversations.0.answers.0.usage: reasoning (2) is part of output (1), and larger",
+        '{"answers": [{"txt": "x"}]}',
+        "answers.json: is no script of a mock model: Object contains unknown field `txt` - at `$.answers[0]`",
     ),
     "arguments as text": (
-        '{"conversations": [{"answers": [{"tool_calls": [{"name": "f", "arguments": "{}"}]}]}]}',
-        "answers.json:1: conversations.0.answers.0.tool_calls.0.arguments: must be a map, found text '{}'",
+        '{"answers": [{"tool_calls": [{"function": "f", "arguments": "{}"}]}]}',
+        "answers.json: is no script of a mock model: Expected `object`, got `str` - at "
+        "`$.answers[0].tool_calls[0].arguments`",
+    ),
+    "money": (
+        '{"answers": [{"text": "x", "cost_usd": 1}]}',
+        "experiment.yaml:5: models.m.script: has answers with cost_usd, which is for Python tasks",
     ),
 }
 

@@ -1,115 +1,121 @@
-"""A model's script: canned answers that stand for a provider, as their author writes them.
+"""A mock model's script: canned answers, of Python tasks (`mock/FILE.json`) and of `models:` (`script`).
 
-Rules: strict, like every authored file. Which answer a request gets follows from the request alone: the first
-conversation that fits it, and of its answers the one with the number of turns that the model has had already.
-Nothing is counted anywhere, so it does not matter who asks when, or whether somebody was started again.
+Rules: strict. Which answer is given follows from the conversation alone, never from the order in which trials
+ask; only how often a request has failed already is counted.
 """
 
-# ruff: noqa: RUF012 - pydantic copies defaults
-
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Any
 
-from pydantic import Field, model_validator
+import msgspec
 
 from labrunner.errors import InputError
-from labrunner.experiment.authoring.document import read_document
-from labrunner.experiment.authoring.part import Part, Text
-from labrunner.experiment.authoring.problems import Problems, validate
-from labrunner.experiment.authoring.values import JsonMap
-
-Tokens: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class ScriptedCall(Part):
-    """A call of one of the agent's tools."""
+class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that a scripted answer asks for."""
 
-    name: Text
-    """The tool."""
-    arguments: JsonMap = {}
-    """What it is called with."""
+    function: str
+    arguments: dict[str, Any] = {}  # any JSON: the tool's own
 
 
-class ScriptedUsage(Part):
-    """Tokens that an answer says it used."""
+class ScriptedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a scripted request fails."""
 
-    input: Tokens
-    """All that was read, cached or not."""
-    output: Tokens
-    """All that was generated, reasoning too."""
-    cache_read: Tokens = 0
-    """Part of `input`."""
-    reasoning: Tokens = 0
-    """Part of `output`."""
-
-    @model_validator(mode="after")
-    def _hold_their_parts(self) -> "ScriptedUsage":
-        if self.cache_read > self.input:
-            raise ValueError(f"cache_read ({self.cache_read}) is part of input ({self.input}), and larger")
-        if self.reasoning > self.output:
-            raise ValueError(f"reasoning ({self.reasoning}) is part of output ({self.output}), and larger")
-        return self
+    status: int
+    times: int | None = None
+    """How often for each sample, before it goes well; None: always."""
+    retry_after_s: float | None = None
+    message: str = "as the script says"
 
 
-class ScriptedError(Part):
-    """An error instead of an answer."""
+class ScriptedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One answer, and when it is given: the first one that fits is."""
 
-    status: Annotated[int, Field(ge=400, le=599)]
-    """HTTP status."""
-    kind: Text = "api_error"
-    """The provider's word for it."""
-    message: Text = "as the script says"
-    """Its sentence."""
-
-
-class ScriptedAnswer(Part):
-    """One turn of the model: a text, calls of tools, or both; or an error."""
-
+    when: str | None = None
+    """Text that the last message holds."""
+    sample: str | None = None
+    """Text that the first user message holds."""
+    turn: int | None = None
+    """How many answers there were before, from 0."""
+    model: str | None = None
+    """The model that is asked for, where a client names one."""
     text: str = ""
-    """What it says."""
-    tool_calls: list[ScriptedCall] = []
-    """Tools that it wants to be called."""
-    usage: ScriptedUsage | None = None
-    """Tokens; null: about one for four characters."""
-    delay_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
-    """Before the answer begins."""
-    error: ScriptedError | None = None
-    """Instead of text and calls."""
-
-    @model_validator(mode="after")
-    def _say_one_thing(self) -> "ScriptedAnswer":
-        says = bool(self.text or self.tool_calls)
-        if says and self.error is not None:
-            raise ValueError("has an error beside text or tool_calls; keep one of them")
-        if not says and self.error is None:
-            raise ValueError("says nothing; write text, tool_calls or error")
-        return self
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    fail: ScriptedFailure | None = None
+    wait_s: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """Only of Python tasks: an entry of `models:` has `prices`."""
 
 
-class ScriptedConversation(Part):
-    """Answers to a conversation, in their order."""
+class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mock model's script: a JSON file `{"answers": [...]}`."""
 
-    match: Text | None = None
-    """Text that must stand in the first message of the user; null: any."""
-    model: Text | None = None
-    """The model that must be asked for; null: any."""
-    answers: Annotated[list[ScriptedAnswer], Field(min_length=1)]
-    """The first one for a request without any turn of the model in it, the second for one with one, …"""
+    answers: tuple[ScriptedAnswer, ...]
 
 
-class ModelScript(Part):
-    """A file of canned answers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What of a conversation decides which answer is given."""
 
-    conversations: Annotated[list[ScriptedConversation], Field(min_length=1)]
-    """The first one that fits a request answers it."""
+    first: str
+    """The first message of the user."""
+    last: str
+    """The message that is to be answered."""
+    turn: int
+    """How many answers there were before."""
+    model: str | None = None
 
 
-def read_script(path: Path) -> ModelScript:
-    """Read a file, JSON or YAML. Raises InputError, InputErrors."""
-    document = read_document(path, "a model's script is a map with a list of conversations")
-    problems = Problems()
-    script = validate(ModelScript, document.data, document.where, problems)
-    problems.stop_if_any()
-    if script is None:
-        raise InputError(str(path), "can't be read")
-    return script
+class Prompter:
+    """Finds answers in a script, and remembers what has failed often enough."""
+
+    def __init__(self, script: Script) -> None:
+        """Take the script."""
+        self._answers = script.answers
+        self._failed: Counter[tuple[int, str]] = Counter()
+
+    def find(self, moment: Moment) -> tuple[int, ScriptedAnswer] | None:
+        """The first answer that fits, with its number; None where none does."""
+        for number, answer in enumerate(self._answers):
+            if (
+                (answer.when is None or answer.when in moment.last)
+                and (answer.sample is None or answer.sample in moment.first)
+                and (answer.turn is None or answer.turn == moment.turn)
+                and (answer.model is None or answer.model == moment.model)
+            ):
+                return number, answer
+        return None
+
+    def find_failure(self, number: int, moment: Moment) -> ScriptedFailure | None:
+        """How an answer fails this time, if it does."""
+        failure = self._answers[number].fail
+        if failure is None:
+            return None
+        self._failed[number, moment.first] += 1
+        is_over = failure.times is not None and self._failed[number, moment.first] > failure.times
+        return None if is_over else failure
+
+    def get(self, number: int) -> ScriptedAnswer | None:
+        """An answer by its number."""
+        return self._answers[number] if number < len(self._answers) else None
+
+
+def describe_miss(moment: Moment) -> str:
+    """Say that a script has no answer."""
+    return f"the script has no answer for turn {moment.turn} after {moment.last[:80]!r}"
+
+
+def read_script(path: Path) -> Script:
+    """Read a script. Raises InputError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Script)
+    except OSError as error:
+        told = f"the script of a mock model can't be read, {path.resolve()}"
+        raise InputError(str(path), f"{told}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise InputError(str(path), f"is no script of a mock model: {error}") from error

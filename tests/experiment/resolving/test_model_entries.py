@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_can_not_be_used_is_refused_with_where_what_and_what_to_do(bench: Bench, name: str) -> None:
     text, said = REFUSED[name]
-    bench.write(answers_json='{"conversations": [{"answers": [{"text": "x"}]}]}')
+    bench.write(answers_json='{"answers": [{"text": "x"}]}')
     assert bench.complaint(text) == said
 
 

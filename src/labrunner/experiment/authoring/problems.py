@@ -142,7 +142,6 @@ _SENTENCES: Final = {
     "string_type": "must be text",
     "string_too_short": "must not be empty",
     "list_type": "must be a list",
-    "too_short": "must have at least {min_length} item",
     "dict_type": "must be a map",
     "model_type": "must be a map of fields",
     "literal_error": "must be {expected}",

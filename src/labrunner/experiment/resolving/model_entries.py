@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from labrunner.errors import InputError, InputErrors
+from labrunner.errors import InputError
 from labrunner.experiment.authoring.authored import AgentPart
 from labrunner.experiment.authoring.model_part import ModelPart
 from labrunner.experiment.authoring.problems import nearest
@@ -104,12 +104,13 @@ def _resolve(name: str, part: ModelPart, spot: Spot, reading: Reading) -> ModelE
 
 def _check_script(text: str, spot: Spot, reading: Reading) -> None:
     try:
-        read_script(spot.folder / text)
-    except InputErrors as errors:
-        for error in errors.problems:
-            reading.problems.take(error)
+        script = read_script(spot.folder / text)
     except InputError as error:
         reading.problems.take(error)
+        return
+    if any(answer.cost_usd is not None for answer in script.answers):
+        told = "has answers with cost_usd, which is for Python tasks; write prices beside it instead"
+        reading.problems.add(spot.where, told)
 
 
 def _check_name(entry: ModelEntry, by_variable: dict[str, str], spot: Spot, reading: Reading) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from labrunner.gateway.dialects.speech import Tokens, WantedCall
-from labrunner.gateway.scripting.performance import Line
+from labrunner.gateway.scripting.performance import SpokenLine
 
 Json = dict[str, Any]  # JSON of a provider's own
 
@@ -17,7 +17,7 @@ def write_event(value: object, name: str | None = None) -> bytes:
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
-def make_completion(line: Line) -> Json:
+def make_completion(line: SpokenLine) -> Json:
     """A whole completion."""
     message: Json = {"role": "assistant", "content": line.text or None, "refusal": None}
     if line.calls:
@@ -33,7 +33,7 @@ def make_completion(line: Line) -> Json:
     }
 
 
-def stream_completion(line: Line, *, with_usage: bool) -> Iterator[bytes]:
+def stream_completion(line: SpokenLine, *, with_usage: bool) -> Iterator[bytes]:
     """The same in chunks."""
 
     def chunk(delta: Json, stop: str | None = None) -> Json:
@@ -58,7 +58,7 @@ def stream_completion(line: Line, *, with_usage: bool) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def make_response(line: Line) -> Json:
+def make_response(line: SpokenLine) -> Json:
     """A whole response."""
     items: list[Json] = []
     if line.text:
@@ -94,7 +94,7 @@ def make_response(line: Line) -> Json:
     return _begin_response(line) | {"status": "completed", "output": items, "usage": usage}
 
 
-def stream_response(line: Line) -> Iterator[bytes]:
+def stream_response(line: SpokenLine) -> Iterator[bytes]:
     """The same as events."""
     number = iter(range(1_000_000))
 
@@ -126,7 +126,7 @@ def stream_response(line: Line) -> Iterator[bytes]:
     yield tell("response.completed", response=whole)
 
 
-def _begin_response(line: Line) -> Json:
+def _begin_response(line: SpokenLine) -> Json:
     return {
         "id": f"resp_{line.id}",
         "object": "response",
@@ -161,5 +161,5 @@ def _write_call(call: WantedCall) -> Json:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _stop(line: Line) -> str:
+def _stop(line: SpokenLine) -> str:
     return "tool_calls" if line.calls else "stop"

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from labrunner.gateway.scripting.openai_costume import Json, write_event
-from labrunner.gateway.scripting.performance import Line
+from labrunner.gateway.scripting.performance import SpokenLine
 
 
-def make_message(line: Line) -> Json:
+def make_message(line: SpokenLine) -> Json:
     """A whole message of Anthropic's."""
     blocks: list[Json] = [{"type": "text", "text": line.text}] if line.text else []
     for call in line.calls:
@@ -31,7 +31,7 @@ def make_message(line: Line) -> Json:
     }
 
 
-def stream_message(line: Line) -> Iterator[bytes]:
+def stream_message(line: SpokenLine) -> Iterator[bytes]:
     """The same as events."""
     whole = make_message(line)
 
@@ -57,13 +57,13 @@ def stream_message(line: Line) -> Iterator[bytes]:
     yield tell("message_stop")
 
 
-def make_contents(line: Line) -> Json:
+def make_contents(line: SpokenLine) -> Json:
     """A whole answer of Gemini's."""
     parts: list[Json] = [{"text": line.text}] if line.text else []
     return _candidate(line, [*parts, *_function_calls(line)], stop="STOP") | _ending(line)
 
 
-def stream_contents(line: Line, *, is_sse: bool) -> Iterator[bytes]:
+def stream_contents(line: SpokenLine, *, is_sse: bool) -> Iterator[bytes]:
     """The same in chunks: events, or a list that grows."""
     chunks = [_candidate(line, [{"text": word}]) for word in line.words]
     chunks.append(_candidate(line, _function_calls(line), stop="STOP") | _ending(line))
@@ -75,20 +75,20 @@ def stream_contents(line: Line, *, is_sse: bool) -> Iterator[bytes]:
     yield b"]"
 
 
-def _function_calls(line: Line) -> list[Json]:
+def _function_calls(line: SpokenLine) -> list[Json]:
     return [
         {"functionCall": {"id": call.id, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
         for call in line.calls
     ]
 
 
-def _candidate(line: Line, parts: list[Json], stop: str | None = None) -> Json:
+def _candidate(line: SpokenLine, parts: list[Json], stop: str | None = None) -> Json:
     candidate: Json = {"index": 0, "content": {"role": "model", "parts": parts}}
     candidate |= {"finishReason": stop} if stop else {}
     return {"responseId": line.id, "modelVersion": line.model, "candidates": [candidate]}
 
 
-def _ending(line: Line) -> Json:
+def _ending(line: SpokenLine) -> Json:
     tokens = line.tokens
     usage = {
         "promptTokenCount": tokens.input,

@@ -12,9 +12,10 @@ from typing import Final
 import httpx
 import msgspec
 
-from labrunner.experiment.model_script import ModelScript, read_script
+from labrunner.experiment.model_script import Prompter, Script, read_script
 from labrunner.gateway.dialects.digging import JsonMap, dig_text, is_true
 from labrunner.gateway.dialects.speech import Declined, Dialect, Protocols
+from labrunner.gateway.scripting.cue import read_cue
 from labrunner.gateway.scripting.openai_costume import (
     make_completion,
     make_response,
@@ -27,8 +28,7 @@ from labrunner.gateway.scripting.other_costumes import (
     stream_contents,
     stream_message,
 )
-from labrunner.gateway.scripting.performance import Line, Miss, estimate, find_line
-from labrunner.gateway.scripting.stagecue import read_cue
+from labrunner.gateway.scripting.performance import ScriptMiss, SpokenLine, estimate, find_line
 from labrunner.gateway.serving.errorshape import write_error
 
 _JSON: Final = "application/json"
@@ -38,10 +38,11 @@ _EVENTS: Final = "text/event-stream"
 class ScriptedTransport(httpx.AsyncBaseTransport):
     """Answers one dialect's requests from a script."""
 
-    def __init__(self, dialect: Dialect, script: ModelScript) -> None:
+    def __init__(self, dialect: Dialect, script: Script) -> None:
         """Answer by this script."""
         self._dialect: Dialect = dialect
         self._script = script
+        self._prompter = Prompter(script)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request."""
@@ -58,10 +59,10 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
             )
         protocol = _find_protocol(self._dialect, path)
         model = path.rsplit("/", 1)[-1].partition(":")[0] if protocol == "gemini" else dig_text(body, "model")
-        found = find_line(self._script, read_cue(protocol, model or "", body), len(raw))
-        await asyncio.sleep(found.delay_s)
-        if isinstance(found, Miss):
-            return self._refuse(found.told)
+        found = find_line(self._prompter, read_cue(protocol, model or "", body), len(raw))
+        await asyncio.sleep(found.wait_s)
+        if isinstance(found, ScriptMiss):
+            return self._refuse(found.told, found.retry_after_s)
         is_streaming = is_true(body, "stream") or path.endswith(":streamGenerateContent")
         if not is_streaming:
             return _whole(200, _MAKERS[protocol](found))
@@ -69,8 +70,11 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
         pieces = _stream(protocol, found, body, is_sse=not is_list)
         return _respond(200, pieces, _JSON if is_list else _EVENTS)
 
-    def _refuse(self, told: Declined) -> httpx.Response:
-        return _respond(told.status, [write_error(self._dialect, told)])
+    def _refuse(self, told: Declined, retry_after_s: float | None = None) -> httpx.Response:
+        response = _respond(told.status, [write_error(self._dialect, told)])
+        if retry_after_s is not None:
+            response.headers["retry-after"] = f"{retry_after_s:g}"
+        return response
 
 
 def open_script(dialect: Dialect, path: Path) -> ScriptedTransport:
@@ -93,7 +97,7 @@ def _find_protocol(dialect: Dialect, path: str) -> Protocols:
     return dialect
 
 
-def _stream(protocol: Protocols, line: Line, body: JsonMap, *, is_sse: bool) -> Iterable[bytes]:
+def _stream(protocol: Protocols, line: SpokenLine, body: JsonMap, *, is_sse: bool) -> Iterable[bytes]:
     match protocol:
         case "openai_responses":
             return stream_response(line)
@@ -119,8 +123,8 @@ def _respond(status: int, pieces: Iterable[bytes], kind: str = _JSON) -> httpx.R
     return httpx.Response(status, headers={"content-type": kind}, content=_pass(pieces))
 
 
-def _list_models(dialect: Dialect, script: ModelScript, path: str) -> object:
-    names = sorted({each.model for each in script.conversations if each.model}) or ["script"]
+def _list_models(dialect: Dialect, script: Script, path: str) -> object:
+    names = sorted({each.model for each in script.answers if each.model}) or ["script"]
     last = path.rsplit("/", 1)[-1]
     if dialect == "gemini":
         models: list[object] = [{"name": f"models/{name}"} for name in names]
