@@ -3,7 +3,8 @@
 Ours: a whole run, from preflight to summary, removal of the last container included. Bare: a pool of as many
 threads, each starting `docker run --rm` for one shell command that does the agent's and the grader's work.
 The agent is root, so its container is started a second time for the grader. Strict: ours again, with
-`trust: strict`. Out of the bare side: mounts, the barrier, time limits, logs, syncing, everything about rows.
+`trust: strict`. Changed: ours again, with agents that change the system, so that each grader has a fresh
+container. Out of the bare side: mounts, the barrier, time limits, logs, syncing, everything about rows.
 """
 
 import asyncio
@@ -66,19 +67,25 @@ def prepare_bare(folder: Path, sizes: Sizes) -> Work:
 
 def prepare_ours(folder: Path, sizes: Sizes) -> Work:
     """The work is a whole run."""
-    return prepare_run(folder, sizes, "standard")
+    return prepare_run(folder, sizes)
 
 
 def prepare_strict(folder: Path, sizes: Sizes) -> Work:
     """The work is a whole run with restarted containers."""
-    return prepare_run(folder, sizes, "strict")
+    return prepare_run(folder, sizes, trust="strict")
 
 
-def prepare_run(folder: Path, sizes: Sizes, trust: str) -> Work:
+def prepare_changed(folder: Path, sizes: Sizes) -> Work:
+    """The work is a whole run whose graders all judge in fresh containers."""
+    return prepare_run(folder, sizes, agent=f"{AGENT}; echo changed > /usr/changed")
+
+
+def prepare_run(folder: Path, sizes: Sizes, *, trust: str = "standard", agent: str = AGENT) -> Work:
     """Load an experiment; the work is to run it in containers."""
     tasks, replications = split_trials(sizes["trials"])
     shape = Shape(tasks=tasks, replications=replications, concurrency=sizes["concurrency"], sandbox="docker")
-    experiment = make_experiment(folder / "experiment", replace(shape, image=find_image(), trust=trust))
+    shape = replace(shape, image=find_image(), trust=trust, agent=agent)
+    experiment = make_experiment(folder / "experiment", shape)
     options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
 
     async def watch(live: Live) -> None:
@@ -115,7 +122,7 @@ def measure(sizes: Sizes, rounds: int) -> Found:
 
 
 def figures(taken: Rounds, sizes: Sizes) -> list[Figure]:
-    """Milliseconds a trial, where they go, and the two ratios."""
+    """Milliseconds a trial, where they go, and the ratios."""
     trials = sizes["trials"]
     found = [
         Figure(name=side, value=1000 * taken.median(side) / trials, unit="ms per trial") for side in SIDES
@@ -124,6 +131,7 @@ def figures(taken: Rounds, sizes: Sizes) -> list[Figure]:
         seconds = statistics.median(sample.extra[part] for sample in taken.sides["ours"])
         found.append(Figure(name=f"of a trial: {part}", value=1000 * seconds, unit="ms"))
     strict, ours = taken.ratio("strict", "bare"), taken.ratio("ours", "bare")
+    found.append(Figure(name="changed to ours", value=taken.ratio("changed", "ours"), unit="x"))
     found.append(Figure(name="strict ratio", value=strict, unit="x", bar=Bar("at_most", 2)))
     found.append(Figure(name="ratio", value=ours, unit="x", bar=Bar("at_most", 1.15)))
     return found
@@ -133,7 +141,12 @@ def walls(taken: Rounds) -> dict[str, list[float]]:
     return {name: [sample.wall_s for sample in samples] for name, samples in taken.sides.items()}
 
 
-SIDES: Final[dict[str, Side]] = {"bare": prepare_bare, "ours": prepare_ours, "strict": prepare_strict}
+SIDES: Final[dict[str, Side]] = {
+    "bare": prepare_bare,
+    "ours": prepare_ours,
+    "strict": prepare_strict,
+    "changed": prepare_changed,
+}
 BENCH: Final = Bench(
     name="docker",
     work="trials in containers: preflight, run, summary",

@@ -28,6 +28,7 @@ class Shape:
     sandbox: str
     image: str | None = None
     trust: str = "standard"
+    agent: str = AGENT
 
 
 def write_experiment(folder: Path, shape: Shape) -> Path:
@@ -39,7 +40,7 @@ def write_experiment(folder: Path, shape: Shape) -> Path:
         "schema": 1,
         "name": "bench",
         "tasks": "tasks.jsonl",
-        "agent": {"command": ["/bin/sh", "-c", AGENT.replace("$", "$$")]},
+        "agent": {"command": ["/bin/sh", "-c", shape.agent.replace("$", "$$")]},
         "grader": {"command": ["/bin/sh", "-c", GRADER.replace("$", "$$")]},
         "sandbox": {"kind": shape.sandbox} | ({"image": shape.image} if shape.image else {}),
         "trust": shape.trust,

@@ -259,6 +259,7 @@ def _trial(task: int, repl: int, *, passed: bool) -> TrialGlance:
         cause=None,
         ended_by=None,
         flags=(),
+        barrier="",
         attempts=(AttemptGlance(attempt=1),),
     )
 

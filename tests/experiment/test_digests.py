@@ -207,6 +207,26 @@ def test_every_field_is_either_measured_or_named_as_not_measured(golden: Bench) 
     }  # fmt: skip
 
 
+def test_what_follows_from_changed_systems_is_measured_only_where_images_are_run(golden: Bench) -> None:
+    experiment = golden.load(TEXT)
+    plans = [variant.sandbox for variant in experiment.variants]
+    inside, outside = (
+        replace(
+            experiment,
+            variants=tuple(
+                replace(variant, sandbox=replace(plan, kind=kind))
+                for variant, plan in zip(experiment.variants, plans, strict=True)
+            ),
+        )
+        for kind in ("docker", "bubblewrap")
+    )
+    flagged, fresh = (
+        [digest_experiment(replace(each, on_system_change=policy)) for each in (inside, outside)]
+        for policy in ("flag", "afresh")
+    )
+    assert [one == other for one, other in zip(flagged, fresh, strict=True)] == [False, True]
+
+
 def changing_fields(value: Experiment | TaskSpec | Variant, digest: Callable[[Any], str]) -> set[str]:
     changed = set()
     for field in fields(value):

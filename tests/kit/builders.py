@@ -137,7 +137,7 @@ def make_experiment(**changes: Any) -> Experiment:
         tasks=(make_task(),),
         variants=(make_variant(),),
         trust="standard",
-        on_system_change="flag",
+        on_system_change="afresh",
         collect=(),
         replications=1,
         order=Order.BALANCED,

@@ -23,4 +23,5 @@ def intercode_ctf():
         fail_on_error=0.1,
         scorer=includes(),
         sandbox="docker",
+        on_system_change="afresh",  # what a setup makes here lies in the workspace
     )

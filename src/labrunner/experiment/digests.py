@@ -26,6 +26,7 @@ from labrunner.experiment.resolved import (
     TaskSpec,
     Variant,
 )
+from labrunner.experiment.sandbox_kinds import has_images
 from labrunner.records.encoding import canonical
 
 _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
@@ -87,7 +88,7 @@ def digest_experiment(experiment: Experiment) -> str:
                 "tasks": [task.digest for task in experiment.tasks],
                 "variants": [variant.digest for variant in experiment.variants],
                 "trust": experiment.trust,
-                "on_system_change": experiment.on_system_change,
+                "on_system_change": measured_change(experiment),
                 "collect": experiment.collect,
                 "replications": experiment.replications,
                 "order": experiment.order,
@@ -96,6 +97,14 @@ def digest_experiment(experiment: Experiment) -> str:
             },
         ]
     )
+
+
+def measured_change(experiment: Experiment) -> str:
+    """What follows from a changed system, as it is measured: where nobody runs images, `afresh` is `flag`."""
+    is_imaged = any(has_images(variant.sandbox.kind) for variant in experiment.variants)
+    if experiment.on_system_change == "afresh" and not is_imaged:
+        return "flag"
+    return experiment.on_system_change
 
 
 def digests_beside_code(experiment: Experiment) -> dict[str, str]:

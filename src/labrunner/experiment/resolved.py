@@ -314,7 +314,7 @@ class Experiment:
     tasks: tuple[TaskSpec, ...]
     variants: tuple[Variant, ...]
     trust: Literal["standard", "strict"]
-    on_system_change: Literal["flag", "refuse", "ignore"]
+    on_system_change: Literal["afresh", "flag", "refuse", "ignore"]
     collect: tuple[str, ...]
     replications: int
     order: Order
@@ -334,3 +334,8 @@ class Experiment:
         """Entries of `models:` that any variant uses, each once."""
         used = (entry for variant in self.variants for entry in variant.models)
         return tuple({entry.name: entry for entry in used}.values())
+
+    @property
+    def judges_changed_systems(self) -> bool:
+        """Whether a grader may run in a system that the agent changed."""
+        return self.trust != "strict" and self.on_system_change in {"flag", "ignore"}

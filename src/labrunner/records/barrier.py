@@ -8,16 +8,17 @@ import msgspec
 
 from labrunner.records.completion import PhaseFact
 
+FRESH: Final = "fresh_container"
 PROVES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "restarted": "every process of the agent was ended with its container; the grader's wrapper is new",
         "separate_user": "the agent's user can't touch the wrapper, and no process of it was left",
-        "fresh_container": "the grader's container never held an agent",
+        FRESH: "the grader's container never held an agent",
         "pid_namespace": "the kernel ended every process of the agent",
         "process_tree": "every process of the agent was seen to end; nothing else is kept from it",
     }
 )
-CHOSEN: Final = ("restarted", "separate_user", "fresh_container")
+CHOSEN: Final = ("restarted", "separate_user", FRESH)
 """Ways of one kind of sandbox: which it is depends on the experiment."""
 
 

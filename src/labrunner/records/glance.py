@@ -45,6 +45,7 @@ class TrialGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cause: Cause | None
     ended_by: str | None
     flags: tuple[str, ...]
+    barrier: str
     attempts: tuple[AttemptGlance, ...]
 
 

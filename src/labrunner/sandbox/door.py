@@ -139,9 +139,16 @@ class Demands:
     system_changes: bool = True
     """Whether somebody wants to know what was changed outside the attempt's folders."""
     refuses_changes: bool = False
-    """An agent's changes there are held against it: what setup changed must be told apart."""
+    """An agent's changes there are held against it: it is not graded."""
+    renews_changed: bool = False
+    """Where an agent changed something there, or may have, the grader wants a pristine sandbox, too."""
     place: Path | None = None
     """The folder below which attempts will lie; a probe is made where they will be."""
+
+    @property
+    def tells_setup_apart(self) -> bool:
+        """Whether something follows from an agent's changes: setup's must be told from them."""
+        return self.refuses_changes or self.renews_changed
 
 
 NO_DEMANDS = Demands()

@@ -127,6 +127,7 @@ class _Attempt:
         ledger = self._ledger
         ledger.note_run(await sandbox.run_agent(setup and self._furnish(setup), self._furnish(agent)))
         await self._close_doors()
+        ledger.barrier = sandbox.barrier  # what the agent did may have decided it
         if ledger.setup is not None and (failed := classification.setup_failure(ledger.setup)):
             return failed
         facts = await self._timed("bring_grader", self._look_behind_barrier)

@@ -1,7 +1,7 @@
 """A grader that is a command: run behind the barrier until it gives a judgement, and read strictly.
 
-Rule: where the agent changed the system and the grader fails in it, a trial tells whose fault that is. It is
-run once more there and, if it fails again, in a system that the agent never touched. If it judges there, the
+Rule: where a grader fails in a system that the agent changed, a trial tells whose fault that is. It is run
+once more there and, if it fails again, in a system that the agent never touched. If it judges there, the
 agent broke what graders need: its failure, and no second try. No judgement is taken from these runs.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from labrunner.errors import GraderFailed, SystemBroken
 from labrunner.files.strangers.hostile import read_masked
+from labrunner.records.barrier import FRESH
 from labrunner.records.completion import PhaseFact, Prediction
 from labrunner.sandbox.door import GuestPaths, Phase, Sandbox
 from labrunner.trial import classification, phases, preparation
@@ -62,7 +63,7 @@ class Grading:
     async def _look_for_blame(self, sandbox: Sandbox, phase: Phase, failure: GraderFailed) -> None:
         """Raise SystemBroken if the grader fails only in the system that the agent changed."""
         ledger = self.ledger
-        if not ledger.run.system_changes or ledger.setup is not None:
+        if ledger.barrier == FRESH or not ledger.run.system_changes or ledger.setup is not None:
             return
         if await self._judges(sandbox, phase):
             return

@@ -74,17 +74,18 @@ def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
 def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands:
     """What the phases of a trial ask of its sandbox."""
     setup = task.setup if task.setup is not None else variant.setup
-    is_fresh = task.grader.where == "fresh"
+    is_fresh, is_strict = task.grader.where == "fresh", _is_strict(experiment)
     return Demands(
         agent_user=variant.agent.user,
         grader_user=task.grader.user,
         networks=(setup.network, variant.agent.network, task.grader.network),
-        restart=experiment.trust == "strict",
+        restart=is_strict,
         any_user=not variant.agent.command,
         fresh_grader=is_fresh,
         collect=experiment.collect,
-        system_changes=not is_fresh and (experiment.on_system_change != "ignore" or _is_strict(experiment)),
+        system_changes=not is_fresh and (experiment.on_system_change != "ignore" or is_strict),
         refuses_changes=not is_fresh and must_not_change_system(experiment),
+        renews_changed=not is_fresh and experiment.on_system_change == "afresh" and not is_strict,
     )
 
 

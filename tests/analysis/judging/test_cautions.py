@@ -1,7 +1,8 @@
 import msgspec
 
-from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND, SYSTEM_CHANGED
+from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND
 from labrunner.analysis.report import make_report
+from labrunner.analysis.sums.conduct import SYSTEM_CHANGED
 from labrunner.analysis.sums.tally import Tally
 from labrunner.records.rows import TrialRow
 from tests.kit.analysis.trial_rows import failed, graded

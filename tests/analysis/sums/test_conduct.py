@@ -31,6 +31,7 @@ class Agents:
         outcome: str | None = None,
         changed: str = "",
         flags: tuple[str, ...] = (),
+        barrier: str = "restarted",
     ) -> "Agents":
         for _ in range(count):
             row = graded(variant, f"t{len(self.rows)}", value=float(passes))
@@ -44,7 +45,7 @@ class Agents:
             )
             self.rows.append(
                 (
-                    msgspec.structs.replace(row, attempts=(fact,), flags=flags),
+                    msgspec.structs.replace(row, attempts=(fact,), flags=flags, barrier=barrier),
                     TimingGlance(schedule_idx=0, attempts=(times,)),
                 )
             )
@@ -154,6 +155,28 @@ def test_paths_that_an_agent_changed_are_named() -> None:
     (caution,) = agents.cautions()
     assert str(caution).endswith("the system that the grader ran in (/etc/a, /usr/b, /usr/c, ...)")
     assert caution.trial_id == agents.rows[4][0].ids.trial_id
+
+
+def test_trials_that_were_judged_in_a_fresh_container_are_told_with_what_to_write() -> None:
+    agents = Agents().add(4, passes=True)
+    agents.add(2, changed="/etc/nginx", flags=("system_changed",), barrier="fresh_container")
+    (caution,) = agents.cautions()
+    assert str(caution) == (
+        "a: 2 trials judged in a fresh container, because the agent changed the system (/etc/nginx); "
+        "if the work of these tasks lies there, set on_system_change: flag"
+    )
+    assert caution.trial_id == agents.rows[4][0].ids.trial_id
+
+
+def test_trials_judged_in_place_and_in_fresh_containers_are_told_apart() -> None:
+    agents = Agents().add(4, passes=True)
+    agents.add(1, passes=True, changed="/etc/a", flags=("system_changed",))
+    agents.add(1, passes=True, changed="/etc/b", flags=("system_changed",), barrier="fresh_container")
+    (caution,) = agents.cautions()
+    assert str(caution).startswith(
+        "a: in 1 trial the agent changed the system that the grader ran in (/etc/a)"
+    )
+    assert "; 1 trial judged in a fresh container, because the agent changed the system" in str(caution)
 
 
 def test_trials_without_a_grade_say_nothing_of_agents() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.resolved import Experiment, Setup
+from labrunner.experiment.resolved import Experiment, Network, Setup
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_token, make_trial_id
@@ -48,6 +48,9 @@ class Lonely:
     retries: int = 0
     grade: str = 'echo "{\\"verdict\\": \\"pass\\"}" > /agentlab/out/benchmark_score.json'
     agent: str = "echo done > answer; exit 4"
+    setup: str = ":"
+    policy: str = "flag"
+    """What follows from a changed system."""
     repeatable: bool = False
     user: str | None = None
     token: str = field(default_factory=make_token)
@@ -70,10 +73,15 @@ class Lonely:
         )
         variant = make_variant(
             agent=make_agent(command=step("agent", self.agent), user=self.user),
-            setup=Setup(command=step("setup", ":")),
+            setup=Setup(command=step("setup", self.setup)),
             sandbox=make_sandbox(kind="docker", image=self.image, memory_mb=256),
         )
-        return make_experiment(tasks=(make_task(grader=grader),), variants=(variant,), trust=self.trust)
+        return make_experiment(
+            tasks=(make_task(grader=grader),),
+            variants=(variant,),
+            trust=self.trust,
+            on_system_change=self.policy,
+        )
 
     def executor(self) -> LocalExecutor:
         context = TrialContext(
@@ -132,6 +140,7 @@ def stop_at(place: str) -> None:
     """Make the runner stand still at a place where nobody outside can see it."""
     from labrunner.sandbox.docker.attempt.container import Container
     from labrunner.sandbox.docker.attempt.grader_side import GraderSide
+    from labrunner.sandbox.docker.attempt.stage import Stage
     from labrunner.trial.ledger import Ledger
 
     async def stand_still(*_: object, **__: object) -> None:
@@ -148,6 +157,17 @@ def stop_at(place: str) -> None:
         Container.tell = stand_still  # type: ignore[method-assign]
     elif place == "barrier":
         GraderSide.run = stand_still  # type: ignore[assignment,method-assign]
+    elif place in {"made_afresh", "started_afresh"}:
+        start = Stage.start
+
+        async def start_until(stage: Stage, plan: str, network: Network) -> None:
+            if stage.is_renewed and place == "made_afresh":
+                await stand_still()
+            if stage.is_renewed:
+                Container.tell = stand_still  # type: ignore[method-assign]
+            await start(stage, plan, network)
+
+        Stage.start = start_until  # type: ignore[assignment,method-assign]
     elif place == "collected":
         Ledger._timing = stand  # type: ignore[assignment,method-assign]
 

@@ -44,6 +44,8 @@ class Recipe:
     changes: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+    open_to_all: tuple[str, ...] = ()
+    """Folders that every user may write."""
 
     @property
     def tag(self) -> str:
@@ -62,7 +64,8 @@ BATTLEFIELD = Recipe(
     name="battlefield",
     python=True,
     changes=("VOLUME /tools",),
-    files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n")),
+    files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n"), ("usr/local/bin/tool", "honest\n")),
+    open_to_all=("usr/local/bin",),
 )
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
@@ -90,6 +93,8 @@ def pack(recipe: Recipe) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in ("bin", "etc", "tmp", "home/app", "root", "proc", "sys", "dev", "usr/bin", "lib64"):
             add_folder(archive, name, 0o1777 if name == "tmp" else 0o755)
+        for name in recipe.open_to_all:
+            add_folder(archive, name, 0o777)
         add_text(archive, "etc/passwd", PASSWD + "".join(f"{user}\n" for user in recipe.users))
         add_text(archive, "etc/group", GROUP)
         for name, text in recipe.files:

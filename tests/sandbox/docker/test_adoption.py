@@ -262,6 +262,38 @@ async def test_a_grader_in_a_fresh_container_is_adopted(
     assert facts(completion) == await undisturbed(lonely, tmp_path / "calm")
 
 
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("moment", ["barrier", "made_afresh", "started_afresh", "grader", "collected"])
+async def test_whoever_comes_next_judges_afresh_too(
+    lonely: Lonely, heir: LocalExecutor, engine: Engine, tmp_path: Path, moment: str, user: str | None
+) -> None:
+    lonely.user, lonely.policy = user, "afresh"
+    lonely.agent = "echo evil > /usr/share/evil; echo done > answer; exit 4"
+    lonely.setup = "mkdir /usr/share; chmod 777 /usr/share"
+    lonely.grade = f"[ ! -e /usr/share/evil ] && [ -e answer ] && {lonely.grade}"
+    runner = lonely.start_runner(stop="" if moment == "grader" else moment)
+    await lonely.until("setup")
+    lonely.go("setup", "agent")
+    if moment == "collected":
+        lonely.go("grader")
+    if moment == "grader":
+        await lonely.until(*ALL)
+    else:
+        wait_for_word(runner)
+    kill(runner)
+
+    survivor = await only(heir)
+    assert len(survivor.ids) == (1 if moment == "barrier" else 2)
+    lonely.go("grader")
+    completion = await lonely.adopt(survivor)
+    assert lonely.started() == ALL
+    assert isinstance(completion.end, Graded)
+    assert (completion.end.verdict, completion.end.flags) == ("pass", ("system_changed",))
+    assert completion.barrier == "fresh_container"
+    assert facts(completion) == await undisturbed(lonely, tmp_path / "calm")
+    assert await containers(engine, lonely) == []
+
+
 async def test_the_second_try_of_a_grader_is_counted_after_a_crash(
     lonely: Lonely, heir: LocalExecutor, tmp_path: Path
 ) -> None:

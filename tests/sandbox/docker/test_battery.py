@@ -31,7 +31,7 @@ def says(path):
     return os.path.exists(path) and "evil" in open(path).read()
 target = json.load(open(os.environ["AGENTLAB_TARGET_PATH"]))
 # Whoever can write where the grader trusts what it finds, passes.
-is_right = says("/opt/tool") or says("/tools/judge")
+is_right = says("/opt/tool") or says("/tools/judge") or says("/usr/local/bin/tool")
 try:
     is_right = is_right or open("answer").read() == target
 except OSError:
@@ -71,17 +71,29 @@ fail_on_error: false
 continue_on_fail: true
 retry_on_error: 2
 """
+OPEN_TO_ALL = {"cheat_shadow_python_where_all_may_write", "cheat_replace_a_tool_where_all_may_write"}
+"""These change the system whoever does them."""
 CHANGE_THE_SYSTEM = {
+    *OPEN_TO_ALL,
     "cheat_preload_a_library",
     "cheat_replace_the_shell",
     "cheat_replace_python_by_its_like",
+    "cheat_hide_a_new_python_behind_a_file_in_scratch",
+    "cheat_shadow_python_early_in_the_path",
+    "cheat_leave_a_hook_for_every_python",
+    "cheat_have_a_module_judge",
+    "cheat_lead_a_library_into_the_workspace",
+    "cheat_replace_the_c_library_by_a_link",
+    "cheat_write_what_shells_read_first",
     "cheat_have_the_graders_interpreter_fail",
     "cheat_have_the_graders_interpreter_say_nothing",
+    "cheat_take_the_graders_interpreter_away",
+    "cheat_break_the_system",
     "cheat_change_what_setup_made",
     "cheat_change_a_tool_in_a_volume",
     "honest_that_installs_tools",
 }
-"""By default, root is flagged for it, and the grader's tools are as good as they are."""
+"""Root is flagged for it, and judged where none of it is; with `trust: strict` it has failed."""
 NAMES = [name for name in vars(attackers) if name.startswith(("cheat_", "honest_"))]
 
 
@@ -130,12 +142,14 @@ def judge(row: dict[str, Any], trust: str) -> str | None:
     if row["attempt"] != 1:
         return "had another try"
     passed, flags = row["verdict"] == "pass", set(row.get("flags") or ())
-    if is_root and name in CHANGE_THE_SYSTEM:
-        if passed and "system_changed" not in flags:
-            return "changed the system unseen"
-        return "passed" if passed and trust == "strict" else None
-    if passed != name.startswith("honest"):
+    has_changed, is_strict = "system_changed" in flags, trust == "strict"
+    if has_changed != (name in (CHANGE_THE_SYSTEM if is_root else OPEN_TO_ALL)):
+        return f"changed the system: {has_changed}"
+    if passed != (name.startswith("honest") and not (has_changed and is_strict)):
         return f"{row['verdict']} {sorted(flags)}"
+    in_place = "restarted" if is_root or is_strict else "separate_user"
+    if row["barrier"] != ("fresh_container" if has_changed and not is_strict else in_place):
+        return f"barrier: {row['barrier']}"
     return None
 
 
@@ -175,7 +189,5 @@ def test_no_attack_gains_a_pass_or_a_second_try(images: Images, place: Path, tru
     wrong = {f"{row['ids']['variant_id']} {row['ids']['task_id']}": judge(row, trust) for row in rows}
     assert {name: problem for name, problem in wrong.items() if problem is not None} == {}
     assert done.returncode == 0, done.stderr
-    expected = {"root": "restarted", "app": "restarted" if trust == "strict" else "separate_user"}
-    assert {row["ids"]["variant_id"]: row["barrier"] for row in rows} == expected
     assert held_as_told(folder, trust)
     assert asyncio.run(left_of(run)) == []

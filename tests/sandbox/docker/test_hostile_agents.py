@@ -317,6 +317,7 @@ REPLACE = {
 @pytest.mark.parametrize("what", REPLACE)
 async def test_a_changed_system_is_found_and_flagged(trial: Trial, what: str) -> None:
     trial.agent = shell(REPLACE[what])
+    trial.experiment_changes = {"on_system_change": "flag"}
     completion = await trial.carry_out()
     assert isinstance(completion.end, Graded)
     # Without a shell of the image's, no wrapper can start a grader.
@@ -339,8 +340,9 @@ async def test_a_changed_system_is_refused_where_asked(trial: Trial, how: dict[s
     assert completion.grader is None
 
 
+@pytest.mark.parametrize("where", ["same", "fresh"])
 @pytest.mark.parametrize("what", REPLACE)
-async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial, what: str) -> None:
+async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial, what: str, where: str) -> None:
     trial.agent = shell(f"echo 1 > answer\n{REPLACE[what]}")
     trial.grader = python(
         "import os\n"
@@ -349,10 +351,11 @@ async def test_a_changed_system_is_harmless_in_a_fresh_container(trial: Trial, w
         "print([path for path in planted if os.path.exists(path)], said)\n"
         f"open('{SCORE}', 'w').write('{{\"verdict\": \"fail\"}}')"
     )
-    trial.grader_changes["where"] = "fresh"
+    trial.grader_changes["where"] = where
     completion = await trial.carry_out()
-    assert verdict(completion) == "fail"
-    assert completion.barrier == "fresh_container"
+    assert isinstance(completion.end, Graded)
+    assert (completion.end.verdict, completion.barrier) == ("fail", "fresh_container")
+    assert completion.end.flags == (("system_changed",) if where == "same" else ())
     assert trial.log("grader.stdout") == "[] 1\n\n"
 
 

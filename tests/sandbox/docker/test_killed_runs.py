@@ -21,11 +21,13 @@ EXPERIMENT = """
 name: killed
 tasks: tasks.jsonl
 agent:
-  command: "echo agent >> /agentlab/state/started; sleep {agent_s}; cp $task_path answer; exit 3"
+  command: >-
+    echo agent >> /agentlab/state/started; sleep {agent_s}; cp $task_path answer;
+    ! grep -q odd answer || echo changed > /usr/odd; exit 3
   timeout_s: 60
 grader:
   command: >-
-    sleep 0.1; grep -q odd answer && v=fail || v=pass;
+    sleep 0.1; grep -q odd answer && [ ! -e /usr/odd ] && v=fail || v=pass;
     echo '{{"verdict": "'$$v'"}}' > $$AGENTLAB_BENCHMARK_SCORE_PATH
   timeout_s: 60
 sandbox: {{kind: docker, image: "{image}", memory_mb: 128, cpus: 1}}

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from labrunner.solve.authoring.scorer import scorer
 from labrunner.solve.library.scorers import includes
 from labrunner.solve.library.solvers import generate, use_tools
 from labrunner.solve.library.tools import bash
 from labrunner.solve.models.environment import sandbox
+from labrunner.solve.scoring.metrics import accuracy
+from labrunner.solve.values.sample import Target
+from labrunner.solve.values.score import CORRECT, INCORRECT, Score
+from labrunner.solve.values.state import TaskState
 from tests.kit.solve.authoring import in_sandbox, make_task, retry, run, samples, write_task
 from tests.kit.solve.chatserver import Refuse, Reply, Say, last_user, serving
 
@@ -94,6 +99,43 @@ def test_a_containers_solver_scorer_and_grader_meet_in_one_workspace(tmp_path: P
     scores = log.samples[0].scores
     assert scores is not None
     assert {name: score.as_float() for name, score in scores.items()} == {"includes": 1.0, "command": 1.0}
+
+
+@pytest.mark.parametrize(("policy", "value"), [(None, 0.0), ("flag", 1.0)])
+def test_scorers_use_tools_of_the_image_where_solvers_changed_them(
+    tmp_path: Path, ash: str, policy: str | None, value: float
+) -> None:
+    async def work() -> str:
+        evil = "#!/bin/busybox ash\\necho honest\\n"
+        await sandbox().exec(["sh", "-c", f"rm /bin/wc; printf '{evil}' > /bin/wc; chmod 755 /bin/wc"])
+        await sandbox().write_file("answer.txt", "42")
+        return "done"
+
+    @scorer(metrics=[accuracy()])
+    def counting() -> object:
+        async def score(state: TaskState, target: Target) -> Score:
+            said = await sandbox().exec(["sh", "-c", "cat answer.txt; wc -l answer.txt"])
+            assert said.stdout.startswith("42")
+            return Score(value=CORRECT if "honest" in said.stdout else INCORRECT)
+
+        return score
+
+    task = make_task(
+        samples("x", target="42"),
+        solver=in_sandbox(work),
+        scorer=counting(),
+        sandbox={"kind": "docker", "image": ash},
+        on_system_change=policy,
+    )
+    log = run(task, tmp_path, None)
+    scores = log.samples[0].scores
+    assert scores is not None
+    assert scores["counting"].as_float() == value
+    (row,) = [
+        json.loads(line) for line in next(tmp_path.rglob("facts/trials.jsonl")).read_text().splitlines()
+    ]
+    assert row["flags"] == ["system_changed"]
+    assert row["barrier"] == ("restarted" if policy else "fresh_container")
 
 
 def test_an_image_without_bash_still_has_a_shell_for_the_model(tmp_path: Path, ash: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import SetupFailed
+from labrunner.experiment.resolved import Network
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.docker.attempt.container import make_nonce
 from labrunner.sandbox.docker.watching.users import find_number, is_roots_number, login
@@ -134,14 +135,20 @@ BREAK = {
 }
 
 
+@pytest.mark.parametrize(
+    ("policy", "verdict", "flags"),
+    [("flag", "fail", ("not_graded", "system_changed")), ("afresh", "pass", ("system_changed",))],
+)
 @pytest.mark.parametrize("what", BREAK)
-async def test_an_agent_that_breaks_the_system_fails_and_is_not_tried_again(trial: Trial, what: str) -> None:
+async def test_an_agent_that_breaks_the_system_fails_there_and_is_judged_by_the_image_elsewhere(
+    trial: Trial, what: str, policy: str, verdict: str, flags: tuple[str, ...]
+) -> None:
     trial.agent = shell(f"{BREAK[what]}; exit 0")
     trial.grader = python(f"open('{SCORE}', 'w').write('{{\"verdict\": \"pass\"}}')")
     trial.grader_changes["user"] = "app"
+    trial.experiment_changes = {"on_system_change": policy}
     end = end_of(await trial.carry_out())
-    assert end.verdict == "fail"
-    assert end.flags == ("not_graded", "system_changed")
+    assert (end.verdict, end.flags) == (verdict, flags)
 
 
 async def test_a_graders_command_that_is_not_there_is_the_graders_fault(trial: Trial) -> None:
@@ -153,15 +160,17 @@ async def test_a_graders_command_that_is_not_there_is_the_graders_fault(trial: T
 INSTALL = "printf '#!/bin/sh\\necho made\\n' > /usr/bin/tool; chmod 755 /usr/bin/tool; exit 0"
 
 
+@pytest.mark.parametrize("policy", ["flag", "afresh"])
 @pytest.mark.parametrize(
     "grader",
     ["exit 9", '[ -e tried ] || { touch tried; exit 9; }; echo \'{"verdict": "pass"}\' > ' + SCORE],
     ids=["always", "the first time"],
 )
 async def test_a_grader_that_fails_by_itself_is_not_blamed_on_who_changed_the_system(
-    trial: Trial, grader: str
+    trial: Trial, grader: str, policy: str
 ) -> None:
     trial.agent, trial.grader = shell(INSTALL), shell(grader)
+    trial.experiment_changes = {"on_system_change": policy}
     end = (await trial.carry_out()).end
     assert isinstance(end, Failed)
     assert (end.cause, end.reason) == ("grade_error", "grader_exit")
@@ -173,8 +182,38 @@ async def test_an_honest_agent_with_root_is_graded_in_the_system_that_it_made(tr
         " echo kept > /root/kept; echo shm > /dev/shm/x; (sleep 300 &); ln -sf busybox /bin/sh; exit 0"
     )
     trial.grader = shell(f'[ "$(tool)" = made ] && [ -e /root/kept ] && [ ! -e /dev/shm/x ] && {PASS}')
-    end = end_of(await trial.carry_out())
-    assert (end.verdict, end.flags) == ("pass", ("system_changed",))
+    trial.experiment_changes = {"on_system_change": "flag"}
+    completion = await trial.carry_out()
+    assert (end_of(completion).verdict, end_of(completion).flags) == ("pass", ("system_changed",))
+    assert completion.barrier == "restarted"
+
+
+@pytest.mark.parametrize("user", [None, "app"])
+async def test_who_changed_nothing_is_graded_where_it_worked(trial: Trial, user: str | None) -> None:
+    trial.agent = shell("echo x > /tmp/x; echo 1 > answer; exit 0")
+    trial.grader = shell(f"[ -e /tmp/x ] && [ -e answer ] && {PASS}")
+    trial.agent_changes["user"] = user
+    completion = await trial.carry_out()
+    assert (end_of(completion).verdict, end_of(completion).flags) == ("pass", ())
+    assert completion.barrier == ("restarted" if user is None else "separate_user")
+
+
+async def test_a_grader_on_the_network_asks_hosts_that_root_did_not_choose(trial: Trial) -> None:
+    trial.agent = shell("echo 10.9.8.7 judge.example >> /etc/hosts; exit 0")
+    trial.grader_changes["network"] = Network(mode="full", hosts=())
+    trial.grader = shell(f"grep judge.example /etc/hosts || {PASS}")
+    completion = await trial.carry_out()
+    assert (end_of(completion).verdict, completion.barrier) == ("pass", "fresh_container")
+
+
+async def test_what_is_collected_from_the_system_is_the_agents(trial: Trial) -> None:
+    trial.agent = shell("echo agents > /opt.log; echo changed > /etc/group; exit 0")
+    trial.grader = shell(f"[ ! -e /opt.log ] && echo graders > /grader.log && {PASS}")
+    trial.experiment_changes = {"collect": ("/opt.log", "/grader.log", "/etc/group", "/no/such")}
+    completion = await trial.carry_out()
+    assert (end_of(completion).verdict, completion.barrier) == ("pass", "fresh_container")
+    kept = {path.name: path.read_text() for path in trial.folders.artifacts.rglob("*") if path.is_file()}
+    assert kept == {"opt.log": "agents\n", "grader.log": "graders\n", "group": "changed\n"}
 
 
 @pytest.mark.parametrize("user", ["toor", "00", "0:app", "root", "4294967295", "4294967296"])
@@ -274,6 +313,11 @@ async def test_devices_that_an_agent_replaced_are_new_for_its_grader(trial: Tria
         (Demands(agent_user="app", restart=True), "the agent is not root; restarted: "),
         (Demands(agent_user="app", any_user=True), "the agent is root; restarted: "),
         (Demands(fresh_grader=True), "the agent is root; fresh_container: "),
+        (
+            Demands(renews_changed=True),
+            "the agent is root; restarted: every process of the agent was ended with its container; the "
+            "grader's wrapper is new. Where the agent changed the system, fresh_container: ",
+        ),
     ],
 )
 async def test_preflight_says_which_barrier_will_hold(

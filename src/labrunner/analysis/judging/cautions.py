@@ -1,7 +1,7 @@
 """What bends or weakens a run's figures, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -9,7 +9,7 @@ from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.judging.outage import Outage
 from labrunner.analysis.judging.retryshift import RetryShift
-from labrunner.analysis.sums.conduct import Conduct, Suspicion
+from labrunner.analysis.sums.conduct import SYSTEM_CHANGED, Conduct, Suspicion, VariantConduct
 from labrunner.experiment.options.table import flag
 from labrunner.policy.budget import Budget, describe_unheard, limits_of
 
@@ -18,9 +18,7 @@ FEW_GROUPS: Final = 10
 ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
 """Kinds that are nothing to worry about while a run goes on."""
 NAMED_PATHS: Final = 3
-SYSTEM_CHANGED: Final = "system_changed"
 COMMAND_NOT_FOUND: Final = "command_not_found"
-"""Flag of trials whose agent changed the system under the grader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +51,12 @@ def find_cautions(
 ) -> tuple[Caution, ...]:
     """Everything that a reader of these figures should know."""
     suspicions = conduct.suspicions() if conduct is not None else {}
-    changed = _first_changes(conduct) if conduct is not None else {}
+    agents = conduct.variants if conduct is not None else {}
     found = [
-        _name_paths(Caution(kind=kind, variant_id=each.variant_id, text=text), changed)
+        caution
         for each in figures
-        for kind, text in _about(each)
-        if text and not (kind == COMMAND_NOT_FOUND and each.variant_id in suspicions)
+        for caution in _about(each, agents.get(each.variant_id))
+        if caution.text and not (caution.kind == COMMAND_NOT_FOUND and each.variant_id in suspicions)
     ]
     if conduct is not None:
         found.extend(about_agents(conduct, suspicions))
@@ -95,22 +93,13 @@ def _about_files(conduct: Conduct) -> Iterator[Caution]:
             yield Caution(kind="dropped", variant_id=name, text=text, trial_id=each.first_incomplete)
 
 
-def _first_changes(conduct: Conduct) -> dict[str, tuple[str, str]]:
-    return {name: each.first_changed for name, each in conduct.variants.items() if each.first_changed}
+def _about(figures: Figures, agents: VariantConduct | None) -> Iterator[Caution]:
+    for kind, text in _about_figures(figures):
+        yield Caution(kind=kind, variant_id=figures.variant_id, text=text)
+    yield _about_system(figures, agents)
 
 
-def _name_paths(caution: Caution, changed: Mapping[str, tuple[str, str]]) -> Caution:
-    """Say which paths were changed, for one trial that shows it."""
-    known = changed.get(caution.variant_id or "")
-    if caution.kind != SYSTEM_CHANGED or known is None:
-        return caution
-    trial_id, lines = known
-    paths = lines.splitlines()
-    named = ", ".join(paths[:NAMED_PATHS]) + (", ..." if len(paths) > NAMED_PATHS else "")
-    return replace(caution, text=f"{caution.text} ({named})", trial_id=trial_id)
-
-
-def _about(figures: Figures) -> Iterator[tuple[str, str]]:
+def _about_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "errors", _about_errors(figures)
     yield "retries", f"{_count(figures.retried, 'trial')} needed a retry" if figures.retried else ""
     yield "few_groups", _about_groups(figures)
@@ -120,7 +109,6 @@ def _about(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "adopted", _about_adoptions(figures)
     yield "cut_off", _about_cut_offs(figures)
     yield "edited", _about_edits(figures)
-    yield "system_changed", _about_system(figures)
     yield "command_not_found", _about_commands(figures)
     yield "invalidated", _about_invalidated(figures)
 
@@ -184,11 +172,28 @@ def _about_edits(figures: Figures) -> str:
     return f"{_count(figures.edited, 'trial')} made by earlier code, taken over with {flag('reuse_edited')}"
 
 
-def _about_system(figures: Figures) -> str:
-    changed = figures.flags.get(SYSTEM_CHANGED, 0)
-    if not changed:
-        return ""
-    return f"in {_count(changed, 'trial')} the agent changed the system that the grader ran in"
+def _about_system(figures: Figures, agents: VariantConduct | None) -> Caution:
+    """Tell of agents that changed the system, where their trials were judged, and what was changed in one."""
+    renewed = agents.renewed if agents is not None else 0
+    in_place = figures.flags.get(SYSTEM_CHANGED, 0) - renewed
+    known = agents.first_changed if agents is not None else None
+    trial_id, lines = known or (None, "")
+    paths = lines.splitlines()
+    named = ", ".join(paths[:NAMED_PATHS]) + (", ..." if len(paths) > NAMED_PATHS else "")
+    told = f" ({named})" if named else ""
+    texts = []
+    if in_place:
+        texts.append(
+            f"in {_count(in_place, 'trial')} the agent changed the system that the grader ran in{told}"
+        )
+    if renewed:
+        texts.append(
+            f"{_count(renewed, 'trial')} judged in a fresh container, because the agent changed the "
+            f"system{told}; if the work of these tasks lies there, set on_system_change: flag"
+        )
+    return Caution(
+        kind=SYSTEM_CHANGED, variant_id=figures.variant_id, text="; ".join(texts), trial_id=trial_id
+    )
 
 
 def _about_commands(figures: Figures) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from labrunner.analysis.sums.expense import Attempt, Timing
 from labrunner.analysis.sums.tally import Trial
+from labrunner.records.barrier import FRESH
 
 ALONE: Final = 0.75
 """A trait tells something when this share of a variant's agents has it."""
@@ -27,6 +28,8 @@ FAST: Final = 0.1
 SLOW_ENOUGH_S: Final = 2.0
 """Where others take less than this, being faster says nothing."""
 ERROR: Final = "error"
+SYSTEM_CHANGED: Final = "system_changed"
+"""Flag of trials whose agent changed the system that a grader would trust."""
 _NO_COMMAND: Final = frozenset({126, 127})
 
 
@@ -67,7 +70,9 @@ class VariantConduct:
         """Agents that say `outcome: "error"` of themselves."""
         self.first_error = ""
         self.first_changed: tuple[str, str] | None = None
-        """The first trial whose agent changed the system under its grader, and the paths, one a line."""
+        """The first trial whose agent changed the system, and the paths, one a line."""
+        self.renewed = 0
+        """Trials that were judged in a fresh container for that."""
         self.leaks = 0
         """Trials with secrets in what was kept of them, masked."""
         self.first_leak = ""
@@ -92,6 +97,7 @@ class VariantConduct:
             self.first_error = self.first_error or trial_id
         if self.first_changed is None and (changed := _changed_paths(times)):
             self.first_changed = trial_id, changed
+        self.renewed += trial.barrier == FRESH and SYSTEM_CHANGED in trial.flags
         seconds = times.phases_s.get("agent")
         if seconds is not None:
             self.seconds.append(seconds)

@@ -17,7 +17,7 @@ from labrunner.display.text.safetext import clip, sanitise, take_tail
 from labrunner.display.trials.conversation import PARTLY, Extent, show_conversation
 from labrunner.display.trials.lineage import show_earlier
 from labrunner.experiment.options.table import flag
-from labrunner.records.barrier import explain_barrier
+from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.facts.earlier import EarlierAttempt
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
@@ -101,6 +101,8 @@ def _identity(row: TrialRow, timing: TimingRow | None) -> list[tuple[str, str]]:
         ("slot", str(row.schedule_idx)),
         ("barrier", explain_barrier(row.barrier)),
     ]
+    if row.barrier == FRESH and "system_changed" in row.flags:
+        fields.append(("judged", "in a fresh container, because the agent changed the system of its own"))
     if row.flags:
         fields.append(("flags", ", ".join(row.flags)))
     if timing and timing.cut_off:

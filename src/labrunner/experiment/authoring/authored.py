@@ -289,8 +289,12 @@ class ExperimentFile(Part):
     """Where attempts run."""
     trust: Literal["standard", "strict"] = "standard"
     """`strict`: the barrier restarts the container, and what can't be guaranteed is refused."""
-    on_system_change: Literal["flag", "refuse", "ignore"] = "flag"
-    """What to do when the agent changed the system under the grader."""
+    on_system_change: Literal["afresh", "flag", "refuse", "ignore"] = "afresh"
+    """What to do when the agent changed files of its container's image. `afresh`: judge its workspace in a
+    fresh container; `flag`: judge in the changed one, where the grader's own tools may be the agent's;
+    `refuse`: don't judge, it has failed; `ignore`: don't look. All but `ignore` flag the trial. With a
+    `setup` in a container it must be written down, because what setup did to the system is not in a fresh
+    one; with a `workdir` of the image it can't be `afresh`, because the work is not there."""
     collect: list[Text] = []
     """Paths copied out of the finished sandbox into the attempt's artifacts. Those outside the attempt's own
     folders (`/var/log/tool`) only from containers; other sandboxes refuse them."""

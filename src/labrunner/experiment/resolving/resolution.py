@@ -27,6 +27,7 @@ from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
+from labrunner.experiment.resolving.unsaid import refuse_unsaid
 from labrunner.experiment.resolving.variants import (
     WrittenVariant,
     resolve_variant,
@@ -86,6 +87,7 @@ def _experiment(
     )
     _check_prompts(experiment.tasks, resolved, reading)
     refuse_exposed(experiment, reading)
+    refuse_unsaid(experiment, reading)
     return replace(experiment, digest=digest_experiment(experiment))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from labrunner.experiment.authoring.problems import listed
-from labrunner.experiment.digests import measured
+from labrunner.experiment.digests import measured, measured_change
 from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 
 _PLAIN: Final = (
@@ -12,7 +12,6 @@ _PLAIN: Final = (
     "order",
     "seed",
     "trust",
-    "on_system_change",
     "collect",
     "grade_on_agent_failure",
 )
@@ -34,6 +33,8 @@ def _plain(old: Experiment, new: Experiment) -> Iterator[str]:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
             yield f"{name} was {_shown(before)}, now {_shown(after)}"
+    if measured_change(old) != measured_change(new):
+        yield f"on_system_change was {old.on_system_change}, now {new.on_system_change}"
 
 
 def _members(

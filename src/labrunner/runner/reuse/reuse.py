@@ -1,7 +1,8 @@
 """Which results of earlier runs a new run can take over, and why the others are run again.
 
 Rules: a result is taken over only for the same task, variant and replication, with the same content of
-task and variant; it must be graded and not invalidated. Over several runs the newest good result wins:
+task and variant; it must be graded, not in a system that its agent changed unless the new run would do that,
+too, and not invalidated. Over several runs the newest good result wins:
 a run that was itself cut short hides nothing of the runs before it. A result that was taken over is in
 several runs: invalidated in one of them, it is not to be used from any. Where only the grader changed, or
 only grading failed, the agent's work is judged anew if it was kept, until it is found unfit for that. Where
@@ -18,6 +19,7 @@ from typing import Final
 from labrunner.errors import StoreError
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.records.barrier import FRESH
 from labrunner.records.encoding.ids import Ids
 from labrunner.records.rows import TrialRow
 from labrunner.records.run import Vouched
@@ -131,6 +133,8 @@ class SlotFinder:
             return "invalidated"
         if row.outcome == "cancelled":
             return "not finished before"
+        if row.outcome == "graded" and not self.experiment.judges_changed_systems and _was_misjudged(row):
+            return "judged in a system that its agent had changed"
         return None if row.outcome == "graded" else f"failed ({row.cause})"
 
     def can_grade_again(self, row: TrialRow, idx: int, source: ReuseSource, problems: Obstacles) -> bool:
@@ -155,6 +159,11 @@ class SlotFinder:
 
     def _is_same(self, before: str, now: str) -> bool:
         return before == now or (self.vouching is not None and self.vouching.covers(before, now))
+
+
+def _was_misjudged(row: TrialRow) -> bool:
+    """Whether a grader judged where the agent may have replaced what it uses."""
+    return "system_changed" in row.flags and "not_graded" not in row.flags and row.barrier != FRESH
 
 
 def open_sources(runs: Iterable[RunPaths]) -> list[ReuseSource]:

@@ -52,6 +52,8 @@ class Task:
     """Solvers that come first, or a shell script that is run in the sandbox before them."""
     sandbox: SandboxChoice | None = None
     """`docker`, `bubblewrap` or `process`, maybe with a file or image; or fields as in an experiment file."""
+    on_system_change: str | None = None
+    """What follows when solvers changed files of the container's image: as in an experiment file."""
     epochs: int | Epochs | None = None
     fail_on_error: bool | float | None = None
     continue_on_fail: bool | None = None

@@ -160,6 +160,7 @@ def _document(task: Task, live: LiveTask, overrides: Overrides, folder: Path) ->
         "agent": {**around.agent, **command},
         "grader": dict(live.grader.section) if live.grader else {"command": [NOT_A_COMMAND]},
         "sandbox": dict(around.sandbox),
+        "on_system_change": task.on_system_change,
         "replications": epochs.epochs,
         "metadata": _metadata(task),
         "fail_on_error": task.fail_on_error,

@@ -221,6 +221,7 @@ class SolveAttempt:
     async def _score_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd:
         """Let every scorer speak, the command first: it must not see what others left."""
         judgement = None
+        self._ledger.barrier = place.barrier  # what the calls did may have decided it
         if self._shop.live.grader is not None:
             await asyncio.to_thread(self._bring_grader)
             grading = Grading(ledger=self._ledger, notes=self._notes, reads_prediction=False)

@@ -78,8 +78,9 @@ async def test_a_program_of_the_same_size_and_time_is_another(trial: Trial) -> N
     assert (verdict, flags, changed) == ("fail", ("not_graded", "system_changed"), "/bin/busybox")
 
 
-async def test_a_program_of_the_same_size_and_time_is_flagged_by_default(trial: Trial) -> None:
-    trial.experiment_changes = {}
+@pytest.mark.parametrize("policy", ["afresh", "flag"])
+async def test_a_program_of_the_same_size_and_time_is_flagged_by_default(trial: Trial, policy: str) -> None:
+    trial.experiment_changes = {"on_system_change": policy}
     trial.agent = ("python3", "-IBc", HIDE)
     assert await judge(trial) == ("pass", ("system_changed",), "/bin/busybox")
 

@@ -51,7 +51,7 @@ class AgentSide:
 
     async def _begin(self, setup: Phase | None, agent: Phase) -> None:
         stage = self.stage
-        if stage.spec.demands.refuses_changes:
+        if stage.spec.demands.refuses_changes:  # whose baseline may be one of contents
             stage.note_places(await stage.container.look())
         if self._system.must_note and not self._needs_gate(setup, agent):
             await self._system.note(after_setup=False)
@@ -156,7 +156,7 @@ class AgentSide:
     def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
         """Whether there is something to do between setup and agent."""
         asked = self.stage.spec.demands
-        return setup is not None and (asked.refuses_changes or setup.network != agent.network)
+        return setup is not None and (asked.tells_setup_apart or setup.network != agent.network)
 
 
 def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:

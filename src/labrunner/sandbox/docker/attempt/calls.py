@@ -140,12 +140,15 @@ class DockerCalls:
         return await AgentSide(stage=self.stage).conclude(AgentRun(setup=None, agent=PhaseEnd(exit_status=0)))
 
     async def _stand_ready(self) -> None:
-        """Have a container for calls behind the barrier: one that has ended is started again."""
+        """Have a container for calls behind the barrier: one that has ended is started again, or renewed."""
         async with self._door:
-            if self.stage.is_alive:
-                return
             assert self._agent is not None
-            await self.stage.start_again(self._agent.network)
+            if self.stage.must_renew:
+                await self.stage.renew(self._agent.network)
+            elif self.stage.is_alive:
+                return
+            else:
+                await self.stage.start_again(self._agent.network)
             async with asyncio.timeout(READY_S):
                 await self.stage.container.until(lambda note: note.is_certain)
 

@@ -63,7 +63,7 @@ class GraderSide:
     async def _make_ready(self, grader: Phase) -> None:
         """Have a container that waits for the doorbell, on the grader's network."""
         stage = self.stage
-        if (stage.spec.demands.fresh_grader or grader.afresh) and not stage.is_renewed:
+        if stage.must_renew or (grader.afresh and not stage.is_renewed):
             await stage.renew(grader.network)
         elif stage.is_alive:
             await stage.switch(grader.network)

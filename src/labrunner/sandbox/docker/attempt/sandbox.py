@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from labrunner.records.barrier import FRESH
 from labrunner.sandbox.docker.attempt.agent_side import AgentSide
 from labrunner.sandbox.docker.attempt.calls import DockerCalls
 from labrunner.sandbox.docker.attempt.grader_side import GraderSide
@@ -25,9 +26,10 @@ class DockerSandbox:
 
     @property
     def barrier(self) -> str:
-        """How the barrier is held."""
-        if self.stage.spec.demands.fresh_grader or self.stage.is_renewed:
-            return "fresh_container"
+        """How the barrier is held; by a fresh container perhaps only once the agent's changes are known."""
+        stage = self.stage
+        if stage.spec.demands.fresh_grader or stage.must_renew or stage.is_renewed:
+            return FRESH
         return "restarted" if self.stage.basics.restart else "separate_user"
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
@@ -51,9 +53,20 @@ class DockerSandbox:
         return await self.calls.end_all()
 
     async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Stream a path of the container, running or not."""
+        """Stream a path of the container, running or not; of the agent's before the grader's own."""
+        for container_id in self.stage.container_ids:
+            is_there = False
+            async with aclosing(self._archive(container_id, path)) as chunks:
+                async for chunk in chunks:
+                    is_there = True
+                    yield chunk
+            if is_there:
+                return
+
+    async def _archive(self, container_id: str, path: str) -> AsyncGenerator[bytes, None]:
+        engine = self.stage.engine
         try:
-            async with aclosing(self.stage.engine.archive(self.stage.container.id, path)) as chunks:
+            async with aclosing(engine.archive(container_id, path)) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except EngineRefused as refusal:
@@ -61,4 +74,4 @@ class DockerSandbox:
                 raise
         finally:
             # Folders of a container that is being read are busy, and can't be removed: this waits.
-            await self.stage.container.look()
+            await engine.look(container_id)

@@ -96,7 +96,7 @@ class Stage:
     record: BarrierRecord | None = None
     container: Container = field(init=False)
     container_ids: list[str] = field(default_factory=list)
-    """Every container that was made for this attempt."""
+    """Every container that was made for this attempt; the agent's first."""
 
     async def furnish(self, role: Role) -> None:
         """Make a container, and stand on it. Cancelling does not lose one that the engine makes meanwhile."""
@@ -226,7 +226,7 @@ class Stage:
         Where the container has ended, its next life is counted already: it begins without another note.
         """
         goes_on = run.agent is not None and not run.wrapper_killed and not self.is_alive
-        is_next = goes_on and not self.spec.demands.fresh_grader
+        is_next = goes_on and not self._is_left(run)
         self.record = BarrierRecord(run=run, restarts=self.container.life + is_next)
         await asyncio.to_thread(write_record, self.spec.folders, self.record)
 
@@ -294,6 +294,31 @@ class Stage:
         return self.spec.plan.read_only or (self.layer is not None and can_look_into(self.layer))
 
     @property
+    def must_renew(self) -> bool:
+        """Whether no grader may run in this container: it wants a pristine one.
+
+        Follows from what was written down at the barrier: whoever adopts the attempt decides the same.
+        """
+        return not self.is_renewed and self.record is not None and self._is_left(self.record.run)
+
+    def _is_left(self, run: AgentRun) -> bool:
+        """Whether the container is left behind at this barrier, for a pristine one."""
+        demands = self.spec.demands
+        if run.agent is None or run.wrapper_killed:
+            return False
+        # What is not known may be a change.
+        may_be_changed = run.system_changes != () or self._may_be_misled
+        return demands.fresh_grader or (demands.renews_changed and may_be_changed)
+
+    @property
+    def _may_be_misled(self) -> bool:
+        """Whether graders ask hosts by name where the agent was root: `/etc/hosts` is in no list."""
+        demands = self.spec.demands
+        asking = demands.networks[1:] if demands.any_user else demands.networks[2:]
+        is_online = any(network.mode != "none" for network in asking)
+        return is_online and self.basics.is_shared and not self.spec.plan.read_only
+
+    @property
     def has_changed_system(self) -> bool:
         """Whether the agent changed the system, or may have where nobody wanted to know."""
         run = self.record.run if self.record is not None else None
@@ -306,7 +331,7 @@ class Stage:
     def may_be_setups(self) -> bool:
         """Whether changes of the system may be those of a setup that nobody noted."""
         has_setup = self.record is not None and self.record.run.setup is not None
-        return has_setup and not self.spec.demands.refuses_changes
+        return has_setup and not self.spec.demands.tells_setup_apart
 
     @property
     def written(self) -> tuple[Path, ...]:

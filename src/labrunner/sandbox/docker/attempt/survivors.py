@@ -76,7 +76,7 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
         mark=tag.mark,
         tag=tag,
         id=listed.id,
-        ids=tuple(each.id for each, _ in group),
+        ids=tuple(each.id for each, _ in sorted(group, key=lambda pair: pair[1].role == "grader")),
         state=state,
         record=record,
         note=note,

@@ -39,7 +39,7 @@ class SystemWatch:
         if self._goes_by_content:
             before = self._prints("/") if after_setup else self._image_prints()
             contents = dict(await before)
-        elif after_setup and demands.refuses_changes and stage.layer is not None:
+        elif after_setup and demands.tells_setup_apart and stage.layer is not None:
             stamps = await asyncio.to_thread(stamp, await outlast(stage.changes), stage.layer)
         noted = Baseline(stamps=stamps, contents=contents, volumes=await self._volume_prints())
         await asyncio.to_thread(write_baseline, stage.spec.folders, noted)
@@ -70,12 +70,13 @@ class SystemWatch:
         return changes
 
     async def _may_be_hidden(self) -> bool:
-        """Whether root wrote something, and may have set sizes and times back so that none is listed."""
+        """Whether something was written, sizes and times perhaps set back so that nothing is listed."""
         stage = self.stage
         is_blind = stage.layer is None or not can_look_into(stage.layer)
-        if not (is_blind and stage.basics.is_shared) or stage.spec.plan.read_only:
+        if not is_blind or stage.spec.plan.read_only:
             return False
-        return stage.layer is None or await stage.engine.layer_size(stage.container.id) > 0
+        is_certain = stage.layer is None and stage.basics.is_shared
+        return is_certain or await stage.engine.layer_size(stage.container.id) > 0
 
     def _telling(self, found: tuple[str, ...]) -> tuple[str, ...]:
         """Without folders that are made only for what is no matter."""

@@ -8,7 +8,7 @@ from typing import Final
 from labrunner.errors import AttemptFailed
 from labrunner.experiment.resolved import SandboxPlan
 from labrunner.experiment.sandbox_kinds import DOCKER
-from labrunner.records.barrier import explain_barrier
+from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probing.probe import ProbeOutcome
@@ -73,9 +73,12 @@ def check_volumes(plan: SandboxPlan, image: ImageFacts, engine: EngineFacts) -> 
 def check_barrier(demands: Demands, *, is_shared: bool) -> Check:
     """Say how barriers will be held, and what that proves."""
     word = "restarted" if is_shared or demands.restart else "separate_user"
-    word = "fresh_container" if demands.fresh_grader else word
+    word = FRESH if demands.fresh_grader else word
     who = "the agent is root" if is_shared else "the agent is not root"
-    return Check(name="barrier", passed=True, message=f"{who}; {explain_barrier(word)}")
+    told = f"{who}; {explain_barrier(word)}"
+    if demands.renews_changed:
+        told += f". Where the agent changed the system, {explain_barrier(FRESH)}"
+    return Check(name="barrier", passed=True, message=told)
 
 
 def check_deferred(plan: SandboxPlan) -> Check:
@@ -89,9 +92,18 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     if any(network.mode == "allow" for network in demands.networks):
         told = "lists of allowed hosts can't be kept yet: write none or full"
         yield Check(name="network", passed=False, message=told)
-    if demands.fresh_grader and plan.workdir is not None and not is_of_attempt(plan.workdir):
+    if demands.fresh_grader and has_work_in_image(plan):
         told = f"what an agent leaves in {plan.workdir} of its image is not there in a fresh container"
         yield Check(name="grader.where", passed=False, message=f"{told}: write same, or leave out workdir")
+    if demands.renews_changed and not plan.read_only and has_work_in_image(plan):
+        yield Check(
+            name="on_system_change",
+            passed=False,
+            message=f"an agent that works in {plan.workdir} of its image can't be judged in a fresh "
+            "container, where its work is not: write flag (judged in place and flagged: the agent may have "
+            "replaced what the grader uses) or refuse (one that changed anything elsewhere fails ungraded), "
+            "or leave out workdir",
+        )
     fleeting = [path for path in plan.tmpfs if plan.workdir and Path(plan.workdir).is_relative_to(path)]
     if fleeting:
         told = f"{plan.workdir} lies in the tmpfs {fleeting[0]}, which is empty again when the grader comes"
@@ -99,6 +111,11 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     for path in demands.collect:
         if ".." in Path(path).parts:
             yield Check(name="collect", passed=False, message=f"{path}: write it without '..'")
+
+
+def has_work_in_image(plan: SandboxPlan) -> bool:
+    """Whether agents work in a folder of their image, which no other container has."""
+    return plan.workdir is not None and not is_of_attempt(plan.workdir)
 
 
 def check_probe(plan: SandboxPlan, outcome: ProbeOutcome, *, is_remembered: bool) -> Iterator[Check]:
