@@ -114,8 +114,8 @@ def test_scorers_use_tools_of_the_image_where_solvers_changed_them(
     @scorer(metrics=[accuracy()])
     def counting() -> object:
         async def score(state: TaskState, target: Target) -> Score:
-            said = await sandbox().exec(["sh", "-c", "cat answer.txt; wc -l answer.txt"])
-            assert said.stdout.startswith("42")
+            said = await sandbox().exec(["/bin/wc", "-c", "answer.txt"])
+            assert await sandbox().read_file("answer.txt") == "42"
             return Score(value=CORRECT if "honest" in said.stdout else INCORRECT)
 
         return score
