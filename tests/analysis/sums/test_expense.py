@@ -3,6 +3,7 @@ import pytest
 
 from labrunner.analysis.judging.outage import find_outage
 from labrunner.analysis.sums.expense import Expense
+from labrunner.records.facts.call_usage import UNPRICED
 from labrunner.records.glance import AttemptTimes, TimingGlance
 from tests.kit.analysis.trial_rows import graded
 
@@ -183,3 +184,12 @@ def test_times_that_nobody_knows_are_passed_over() -> None:
     assert find_outage(expense.variants) is None
     assert expense.variants["a"].quantities() == {}
     assert find_outage({}) is None
+
+
+def test_calls_without_a_price_are_counted_beside_the_money() -> None:
+    expense = Expense()
+    add(expense, attempt(tokens=10, cost_usd=1.0, unpriced_requests=2))
+    add(expense, attempt(tokens=10, cost_usd=1.0), task_id="t1")
+    spent = expense.variants["a"].quantities()
+    assert (spent[UNPRICED].total, spent[UNPRICED].trials) == (2.0, 1)
+    assert spent["cost_usd"].total == 2.0

@@ -12,6 +12,7 @@ from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.sums.conduct import SYSTEM_CHANGED, Conduct, Suspicion, VariantConduct
 from labrunner.experiment.options.table import flag
 from labrunner.policy.budget import Budget, describe_unheard, limits_of
+from labrunner.records.facts.call_usage import UNPRICED
 
 LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10
@@ -111,6 +112,7 @@ def _about_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "edited", _about_edits(figures)
     yield "command_not_found", _about_commands(figures)
     yield "invalidated", _about_invalidated(figures)
+    yield "unpriced", _about_prices(figures)
 
 
 def _about_errors(figures: Figures) -> str:
@@ -207,6 +209,14 @@ def _about_invalidated(figures: Figures) -> str:
     if not figures.invalidated:
         return ""
     return f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+
+
+def _about_prices(figures: Figures) -> str:
+    unpriced = figures.expense.get(UNPRICED)
+    if unpriced is None:
+        return ""
+    calls = _count(int(unpriced.total), "call")
+    return f"{calls} to models without a price: it spent more than is told; say it in `models: … prices`"
 
 
 def _about_budget(figures: Sequence[Figures], budget: Budget) -> Iterator[Caution]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from labrunner.analysis.sums.tally import Trial
 from labrunner.records.completion import AttemptTiming
+from labrunner.records.facts.call_usage import UNPRICED
 from labrunner.records.facts.earlier import EarlierAttempt
 from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import TimingRow
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 Timing = TimingGlance | TimingRow
 Attempt = AttemptTimes | AttemptTiming
 Tried = Attempt | EarlierAttempt
-QUANTITIES: Final = ("time_s", "agent_s", "tokens", "cost_usd", "cpu_s")
-"""What is summed over attempts. `time_s` is the sum of an attempt's phases; the last three are reported
-by agents and sandboxes."""
+QUANTITIES: Final = ("time_s", "agent_s", "tokens", "cost_usd", "cpu_s", UNPRICED)
+"""What is summed over attempts. `time_s` is the sum of an attempt's phases; the others are reported by
+the gateway, agents and sandboxes."""
 _UNKNOWN: Final = math.nan
 _ENDS: Final = 4
 """What follows the quantities in a row; see `VariantExpense.ends`."""
@@ -165,6 +166,7 @@ def _spend(attempt: Tried) -> tuple[float, ...]:
         told("tokens", _UNKNOWN),
         told("cost_usd", _UNKNOWN),
         told("cpu_s", _UNKNOWN),
+        told(UNPRICED, _UNKNOWN),
     )
 
 

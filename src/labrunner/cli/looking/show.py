@@ -74,7 +74,10 @@ _Follow = Annotated[
 
 
 _All = Annotated[
-    bool, typer.Option("--all", help="all that was said in a trial; with --json its transcript, too")
+    bool,
+    typer.Option(
+        "--all", envvar="LAB_ALL", help="all that was said in a trial; with --json its transcript, too"
+    ),
 ]
 
 

@@ -28,6 +28,7 @@ from labrunner.display.text.quantities import (
     format_share,
     write_p,
 )
+from labrunner.records.facts.call_usage import UNPRICED
 
 SHOWN_K: Final = 4
 ADJUSTED: Final = (
@@ -39,6 +40,7 @@ _EXPENSES: Final = {
     "cpu_s": "cpu time",
     "tokens": "tokens",
     "cost_usd": "cost (USD)",
+    UNPRICED: "calls without a price",
 }
 _REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
 _ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")

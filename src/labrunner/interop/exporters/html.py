@@ -28,6 +28,7 @@ from labrunner.interop.exporter import Exporter
 from labrunner.interop.exporters.cases import Case, iter_cases
 from labrunner.interop.exporters.markdown import number, write_p
 from labrunner.interop.exporters.svg import SvgMark, draw_marks
+from labrunner.records.facts.call_usage import UNPRICED
 from labrunner.runner.reports.lookup import RunInFull
 
 _COLUMNS: Final = (
@@ -42,6 +43,7 @@ _QUANTITIES: Final = {
     "cpu_s": "cpu time (s)",
     "tokens": "tokens",
     "cost_usd": "cost (USD)",
+    UNPRICED: "calls without a price",
 }
 _FIGURE: Final = re.compile(r"-|(< )?[-+]?[\d,.]+(e[-+]\d+)?%?")
 

@@ -239,12 +239,10 @@ class _LogFile:
         ]
 
     def _stats(self, status: StatusRecord) -> Plain:
-        model = model_name(self._variant)
-        usage = self.samples.usage
         return {
             "started_at": to_utc(status.started_at),
             "completed_at": to_utc(status.ended_at or status.updated_at),
-            "model_usage": {model: usage} if usage else {},
+            "model_usage": self.samples.usage,
             "role_usage": {},
             "connection_limit_history": [],
         }

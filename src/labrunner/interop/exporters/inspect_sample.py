@@ -15,6 +15,7 @@ from labrunner.analysis.sums.measure import PASS
 from labrunner.experiment.resolved import TaskSpec, Variant
 from labrunner.interop.exporters.chat import find_messages
 from labrunner.interop.exporters.inspect_transcript import Conversation, make_score
+from labrunner.interop.exporters.inspect_usage import add_usage, sum_usage
 from labrunner.interop.exporters.jsonlist import JsonList
 from labrunner.records.completion import AttemptFact, AttemptTiming
 from labrunner.records.encoding import canonical
@@ -23,8 +24,9 @@ from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.runner.reports.gaps import newest_attempt
 from labrunner.runner.reports.lookup import RunInFull
 from labrunner.store.checking.invalidations import read_invalidations
+from labrunner.store.reading.conversations import read_said
 from labrunner.store.reading.earlier_file import read_earlier
-from labrunner.store.reading.events import read_agent_events, read_transcript
+from labrunner.store.reading.events import read_agent_events
 from labrunner.store.reading.fullscores import read_scores
 
 Plain = dict[str, Any]  # JSON, as that format has it
@@ -67,8 +69,8 @@ class SampleWriter:
         """Write one trial; `live` holds transcripts that no file holds yet, by attempt."""
         sample = self._make(rows if rows.trial.attempts else self._fill(rows), live)
         self.summaries.append(_summarise(sample))
-        for name, amount in sample["model_usage"].get(self._model, {}).items():
-            self.usage[name] = self.usage.get(name, 0) + amount
+        for model, used in sample["model_usage"].items():
+            add_usage(self.usage.setdefault(model, {}), used)
         self._write(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
 
     def _fill(self, rows: SlotRows) -> SlotRows:
@@ -114,7 +116,7 @@ class SampleWriter:
             "metadata": _metadata(rows, task),
             "store": {},
             "events": [*self._opening(task, times[0]), *events[-1], *closing],
-            "model_usage": self._usage([*earlier, *times]),
+            "model_usage": sum_usage(self._model, [*earlier, *times], spoken),
             "role_usage": {},
             "started_at": to_utc(times[0].started_at),
             "completed_at": to_utc(times[-1].ended_at),
@@ -157,18 +159,6 @@ class SampleWriter:
             main |= kept | {"metadata": {**main["metadata"], **kept.get("metadata", {})}}
         return {self._measure: main, **told}
 
-    def _usage(self, attempts: Sequence[AttemptTiming | EarlierAttempt]) -> Plain:
-        tokens = sum(int(attempt.usage.get("tokens", 0)) for attempt in attempts)
-        told = {
-            "input_tokens": sum(int(attempt.usage.get("input_tokens", 0)) for attempt in attempts),
-            "output_tokens": sum(int(attempt.usage.get("output_tokens", 0)) for attempt in attempts),
-            "total_tokens": tokens,
-        }
-        costs = [attempt.usage["cost_usd"] for attempt in attempts if "cost_usd" in attempt.usage]
-        if not tokens and not costs:
-            return {}
-        return {self._model: told | ({"total_cost": sum(costs)} if costs else {})}
-
     def _events(self, rows: SlotRows, attempt: int) -> list[Plain]:
         """An attempt's own events, as information in the transcript."""
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
@@ -182,9 +172,11 @@ class SampleWriter:
 
     def _read_transcript(self, rows: SlotRows, attempt: int, live: Mapping[int, bytes]) -> Conversation:
         times = next(each for each in rows.timing.attempts if each.attempt == attempt)
-        kept = [bytes(event) for event in read_transcript(self._folder(rows, attempt))]
-        lines = map(canonical.decode_plain, kept or live.get(attempt, b"").splitlines())
-        told = [event for event in lines if isinstance(event, dict) and "event" in event]
+        named = None if rows.trial.outcome == "cancelled" else times.logs
+        told = read_said(self._folder(rows, attempt), named)
+        if not told:
+            lines = map(canonical.decode_plain, live.get(attempt, b"").splitlines())
+            told = [event for event in lines if isinstance(event, dict) and "event" in event]
         return Conversation(told, lambda at: to_utc(at if isinstance(at, str) else times.started_at))
 
     def _opening(self, task: TaskSpec, first: AttemptTiming) -> list[Plain]:

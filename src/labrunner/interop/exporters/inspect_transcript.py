@@ -1,6 +1,7 @@
-"""A Python task's transcript as the conversation and the events of an `.eval` log.
+"""A transcript, of a Python task or of any agent's calls, as conversation and events of an `.eval` log.
 
-Rule: what that format has an event for becomes one; everything else stays as information.
+Rules: what that format has an event for becomes one; everything else stays as information. Conversations
+beside the first are spans, inside of those out of which they were begun.
 """
 
 import shlex
@@ -8,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from labrunner.interop.exporters.inspect_spans import PART_OF_OTHERS, Spans
+from labrunner.interop.exporters.inspect_usage import make_usage
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.transcript_events import (
     follow_conversations,
@@ -20,7 +23,6 @@ Plain = dict[str, Any]  # JSON, as that format has it
 
 LONG: Final = 100
 """Characters of a text from which on events refer to it: every call repeats what was said before."""
-_PART_OF_OTHERS: Final = frozenset({"message", "tool_call"})
 _SETTINGS: Final = frozenset(
     {
         "temperature",
@@ -67,13 +69,15 @@ class Conversation:
         known = known_messages(self.told)
         calls = {event["id"]: event for event in self.told if event["event"] == "tool_call"}
         conversations = follow_conversations(self.told)
+        spans = Spans.of(self.told)
         made = []
         for event in self.told:
             _, spoken = next(conversations) if has_conversation(event) else (event, ())
-            if event["event"] not in _PART_OF_OTHERS:
+            if event["event"] not in PART_OF_OTHERS:
                 common = {"timestamp": self.stamp(event.get("at")), "working_start": 0.0}
                 heard = [known[number] for number in spoken]
-                made.append(common | self._convert(event, known, calls, heard))
+                converted = common | self._convert(event, known, calls, heard)
+                made += [common | each for each in spans.place(event, converted)]
         return made
 
     def _convert(
@@ -85,7 +89,7 @@ class Conversation:
     ) -> Plain:
         match event["event"]:
             case "model":
-                return self._model(event, known[event["output"]], spoken)
+                return self._model(event, known.get(event.get("output", -1)), spoken)
             case "tool":
                 return _tool(event, known[event["result"]], calls.get(event["id"], {}))
             case "sandbox":
@@ -100,9 +104,10 @@ class Conversation:
             case _:
                 return {"event": "info", "source": "labrunner", "data": dict(event)}
 
-    def _model(self, event: Mapping[str, Any], said: Plain, spoken: Sequence[Plain]) -> Plain:
-        answer = make_message(said)
-        return {
+    def _model(self, event: Mapping[str, Any], said: Plain | None, spoken: Sequence[Plain]) -> Plain:
+        trouble = event.get("error")
+        choices = [{"message": make_message(said), "stop_reason": event["stop_reason"]}] if said else []
+        told = {
             "event": "model",
             "model": event["model"],
             "input": [self._refer(make_message(message)) for message in spoken],
@@ -111,21 +116,34 @@ class Conversation:
             "config": {name: value for name, value in event["config"].items() if name in _SETTINGS},
             "output": {
                 "model": event["model"],
-                "choices": [{"message": answer, "stop_reason": event["stop_reason"]}],
-                "completion": answer["content"],
-                "usage": None if event["usage"] is None else _usage(event["usage"]),
+                "choices": choices,
+                "completion": said["content"] if said else "",
+                "usage": None if event["usage"] is None else make_usage(event["usage"]),
                 "time": event["seconds"],
             },
             "working_time": event["seconds"],
         }
+        return told | {"error": _say_trouble(trouble)} if trouble else told
 
     def _refer(self, message: Plain) -> Plain:
-        text = message["content"]
+        content = message["content"]
+        if isinstance(content, str):
+            return message | {"content": self._attach(content)}
+        return message | {
+            "content": [part | {part["type"]: self._attach(part[part["type"]])} for part in content]
+        }
+
+    def _attach(self, text: str) -> str:
         if len(text) <= LONG:
-            return message
+            return text
         name = canonical.digest(text)[7:39]
         self.attachments[name] = text
-        return message | {"content": f"attachment://{name}"}
+        return f"attachment://{name}"
+
+
+def _say_trouble(trouble: Mapping[str, Any]) -> str:
+    words = [trouble.get(name) for name in ("status", "kind", "end")]
+    return f"{' '.join(str(word) for word in words if word)}: {trouble.get('message')}"
 
 
 def make_message(plain: Mapping[str, Any]) -> Plain:
@@ -137,12 +155,21 @@ def make_message(plain: Mapping[str, Any]) -> Plain:
     }
     if plain["role"] == "assistant":
         message["source"] = "generate"
+        message["content"] = _make_content(plain)
     if plain.get("tool_calls"):
         message["tool_calls"] = [{**call, "type": "function"} for call in plain["tool_calls"]]
     if "error" in plain:
         kind = plain["error"]["type"]
         message["error"] = {"type": _TROUBLE.get(kind, kind), "message": plain["error"]["message"]}
     return message
+
+
+def _make_content(plain: Mapping[str, Any]) -> str | list[Plain]:
+    """An answer's text, behind what the model thought before, where that is shown."""
+    thought = plain.get("reasoning")
+    if not thought:
+        return str(plain["content"])
+    return [{"type": "reasoning", "reasoning": thought}, {"type": "text", "text": plain["content"]}]
 
 
 def make_score(plain: Mapping[str, Any]) -> Plain:
@@ -153,11 +180,6 @@ def make_score(plain: Mapping[str, Any]) -> Plain:
         "explanation": plain.get("explanation"),
         "metadata": plain.get("metadata") if isinstance(plain.get("metadata"), dict) else None,
     }
-
-
-def _usage(plain: Mapping[str, Any]) -> Plain:
-    names = {"cost_usd": "total_cost"}
-    return {names.get(name, name): value for name, value in plain.items() if value is not None}
 
 
 def _tool(event: Mapping[str, Any], result: Plain, call: Mapping[str, Any]) -> Plain:
