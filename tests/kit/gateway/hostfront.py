@@ -1,7 +1,7 @@
 """The door to hosts in this process, on a loopback port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -25,9 +25,13 @@ class Names:
 
     answers: Mapping[str, Sequence[Sequence[str]]]
     asked: list[str] = field(default_factory=list)
+    before: Callable[[str], Awaitable[None]] | None = None
+    """Awaited before an answer."""
 
     async def resolve(self, name: str) -> Sequence[Address]:
         self.asked.append(name)
+        if self.before is not None:
+            await self.before(name)
         if name not in self.answers:
             raise OSError(f"no such name: {name}")
         known = self.answers[name]
