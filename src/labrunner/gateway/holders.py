@@ -22,7 +22,7 @@ class Holder(Protocol):
 H = TypeVar("H", bound=Holder)
 
 
-class Crowded(Exception):
+class TooManyConnections(Exception):
     """An attempt that has as many connections as it may."""
 
 
@@ -53,12 +53,12 @@ class Holders(Generic[H]):
 
     @contextmanager
     def attending(self, holder: H, most: int) -> Iterator[None]:
-        """Know that this task is at work for a holder. Raises Crowded."""
+        """Know that this task is at work for a holder. Raises TooManyConnections."""
         task = asyncio.current_task()
         assert task is not None
         busy = self._busy.setdefault(holder.token, set())
         if len(busy) >= most:
-            raise Crowded(f"this attempt has {most} connections at once already")
+            raise TooManyConnections(f"this attempt has {most} connections at once already")
         busy.add(task)
         try:
             yield

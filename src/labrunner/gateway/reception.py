@@ -17,7 +17,7 @@ _BREATH_S: Final = 0.1
 """Before another connection is accepted where this process has no room for it."""
 
 
-class Doorstep:
+class Unheard:
     """Connections of one listener that have not said whose they are."""
 
     def __init__(self, most: int = MAX_UNHEARD) -> None:
@@ -40,21 +40,21 @@ class Doorstep:
             self._waiting.pop(known, None)
 
 
-Attend = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Doorstep], Coroutine[Any, Any, None]]
+Attend = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Unheard], Coroutine[Any, Any, None]]
 """Serves one connection, and closes it."""
 
 
 async def receive(listener: socket.socket, attend: Attend, *, most_unheard: int = MAX_UNHEARD) -> None:
     """Accept until cancelled. Raises what `attend` raises, in a group."""
     listener.setblocking(False)
-    doorstep = Doorstep(most_unheard)
+    unheard = Unheard(most_unheard)
     async with asyncio.TaskGroup() as group:
         while True:
             client = await _accept(listener)
             if client is not None:
-                task = group.create_task(_admit(client, attend, doorstep))
+                task = group.create_task(_admit(client, attend, unheard))
                 task.add_done_callback(partial(_close, client))
-                doorstep.enter(task)
+                unheard.enter(task)
 
 
 def _close(client: socket.socket, _: asyncio.Task[None]) -> None:
@@ -74,11 +74,11 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
         return None
 
 
-async def _admit(client: socket.socket, attend: Attend, doorstep: Doorstep) -> None:
+async def _admit(client: socket.socket, attend: Attend, unheard: Unheard) -> None:
     try:
         # asyncio does this only for sockets that were made with TCP by name: a planted one does not say so.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader, writer = await asyncio.open_connection(sock=client)
     except OSError:
         return
-    await attend(reader, writer, doorstep)
+    await attend(reader, writer, unheard)

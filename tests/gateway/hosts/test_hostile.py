@@ -8,12 +8,12 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
 from labrunner.gateway.serving.wire import ClientPatience
-from tests.kit.gateway.hostfront import TOKEN, HostFront, make_guest, run_hosts
+from tests.kit.gateway.hostfront import TOKEN, HostFront, make_visitor, run_hosts
 from tests.kit.gateway.sites import PIECE, Site, run_site
 
 GET = b"GET http://site.test/ HTTP/1.1\r\nhost: site.test\r\n"
@@ -28,14 +28,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def run_front(tmp_path: Path, site: Site, **service: object) -> AsyncIterator[HostFront]:
+async def run_front(tmp_path: Path, site: Site, **service: Any) -> AsyncIterator[HostFront]:
     names = {"site.test": [[site.address]]}
     async with run_hosts(tmp_path, ["site.test", site.address], names, **service) as front:
         yield front
 
 
 def memory() -> int:
-    return int(psutil.Process().memory_info().rss)
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 async def test_a_gigabyte_goes_up_and_comes_down_in_bounded_memory(tmp_path: Path, site: Site) -> None:
@@ -103,9 +104,9 @@ def many_files() -> Iterator[int]:
 
 async def test_ten_thousand_connections_shut_nobody_out(tmp_path: Path, site: Site, many_files: int) -> None:
     """On a listener that attempts share: one opens all it can, another one works on."""
-    other = make_guest(tmp_path / "other", ["site.test", site.address], "another-token")
+    other = make_visitor(tmp_path / "other", ["site.test", site.address], "another-token")
     async with run_front(tmp_path, site, needs_token=True, max_unheard=16) as front:
-        front.guests.add(other)
+        front.visitors.add(other)
         with ExitStack() as stack:
             for _ in range(many_files // 500):
                 knock(500, front.port, stack)
@@ -134,9 +135,9 @@ async def serve_both(front: HostFront) -> None:
 async def test_an_attempt_has_only_so_many_connections_and_another_one_its_own(
     tmp_path: Path, site: Site
 ) -> None:
-    other = make_guest(tmp_path / "other", ["site.test", site.address], "another-token")
+    other = make_visitor(tmp_path / "other", ["site.test", site.address], "another-token")
     async with run_front(tmp_path, site, needs_token=True, max_each=4) as front:
-        front.guests.add(other)
+        front.visitors.add(other)
         held = []
         for _ in range(4):
             reader, writer = await asyncio.open_connection("127.0.0.1", front.port)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.gateway.hosts.greeting import ALERT
+from labrunner.gateway.hosts.clienthello import ALERT
 from tests.kit.gateway.greetings import greet, split_records
 from tests.kit.gateway.hostfront import HostFront, run_hosts
 from tests.kit.gateway.sites import find_address
@@ -197,7 +197,7 @@ async def test_an_attempt_that_is_over_has_no_tunnel_left_and_each_is_recorded(t
         for reader, writer, _ in tunnels:
             writer.write(greet(NAME))
             assert await reader.readexactly(7) == b"welcome"
-        await front.guests.dismiss(front.guest)
+        await front.visitors.dismiss(front.visitor)
         assert [each.received for each in front.events()] == [7, 7, 7]
         for reader, writer, _ in tunnels:
             assert await asyncio.wait_for(reader.read(), 20) == b""

@@ -137,14 +137,22 @@ async def test_a_client_that_sends_slowly_is_let_go(tmp_path: Path, provider: Pr
             assert await speak(front, said) == b""
 
 
-async def test_more_connections_than_allowed_are_closed_and_the_others_served(
+async def test_more_connections_than_an_attempt_may_have_are_refused(
     tmp_path: Path, provider: Provider
 ) -> None:
+    said = f"GET /openai/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
     async with run_gateway(tmp_path, provider, max_clients=3) as front:
         address = ("127.0.0.1", int(front.url.rpartition(":")[2]))
-        idle = [socket.create_connection(address) for _ in range(3)]
-        assert await speak(front, b"") == b""  # at once, where one that is heard would wait for a request
-        for each in idle:
+        held = []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(said)
+            assert b"200" in await reader.readuntil(b"\r\n\r\n")
+            held.append(writer)
+        answer = await speak(front, said)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"this attempt has 3 connections at once already" in answer
+        for each in held:
             each.close()
         # The gateway may not have noticed yet that they are gone.
         async with make_client(front) as client, asyncio.timeout(20):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.experiment.allowlist import Address, parse_list
-from labrunner.gateway.hosts.guest import Guest, Guests, HostService
 from labrunner.gateway.hosts.hostdoor import serve_hosts
+from labrunner.gateway.hosts.visitor import HostService, Visitor, Visitors
 from labrunner.gateway.recording.doorjournal import DoorJournal, open_doors, read_doors
 from labrunner.gateway.serving.listening import listen_on_loopback
 from labrunner.records.facts.door_event import DoorEvent
@@ -44,8 +44,8 @@ class HostFront:
 
     port: int
     folder: Path
-    guests: Guests
-    guest: Guest
+    visitors: Visitors
+    visitor: Visitor
     names: Names
     journal: DoorJournal
 
@@ -76,9 +76,9 @@ class HostFront:
             writer.close()
 
 
-def make_guest(folder: Path, allow: Sequence[str], token: str = TOKEN) -> Guest:
+def make_visitor(folder: Path, allow: Sequence[str], token: str = TOKEN) -> Visitor:
     folder.mkdir(exist_ok=True)
-    return Guest(
+    return Visitor(
         ids=IDS, attempt=1, phase="agent", token=token, allow=parse_list(allow), journal=open_doors(folder)
     )
 
@@ -93,22 +93,22 @@ async def run_hosts(
     **service: Any,
 ) -> AsyncIterator[HostFront]:
     known = Names(answers=names or {})
-    guest = make_guest(folder, allow)
-    guests = Guests([guest])
+    visitor = make_visitor(folder, allow)
+    visitors = Visitors([visitor])
     with listen_on_loopback() as listener:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(
                 serve_hosts(
-                    listener, guests, HostService(resolve=known.resolve, **service), needs_token=needs_token
+                    listener, visitors, HostService(resolve=known.resolve, **service), needs_token=needs_token
                 )
             )
             yield HostFront(
                 port=listener.getsockname()[1],
                 folder=folder,
-                guests=guests,
-                guest=guest,
+                visitors=visitors,
+                visitor=visitor,
                 names=known,
-                journal=guest.journal,
+                journal=visitor.journal,
             )
             serving.cancel()
-    guest.journal.close()
+    visitor.journal.close()

@@ -10,11 +10,11 @@ from typing import Final
 
 import h11
 
-from labrunner.gateway.hosts.guest import HostService
+from labrunner.gateway.hosts.destination import Destination, parse_authority
 from labrunner.gateway.hosts.outside import Outside, at_host, find_line, reach
+from labrunner.gateway.hosts.passage import Passage, Turned
 from labrunner.gateway.hosts.pulse import Pulse
-from labrunner.gateway.hosts.targets import Target, parse_authority
-from labrunner.gateway.hosts.visit import Turned, Visit
+from labrunner.gateway.hosts.visitor import HostService
 from labrunner.gateway.serving.headers import Headers, drop_hops, find
 from labrunner.gateway.serving.wire import MAX_HEAD, BadRequest, ClientGone, Wire, read_headers
 
@@ -25,16 +25,16 @@ _OURS: Final = frozenset({"host", "content-length", "expect", "http2-settings"})
 
 
 async def forward(
-    wire: Wire, request: h11.Request, target: Target, visit: Visit, service: HostService
+    wire: Wire, request: h11.Request, target: Destination, passage: Passage, service: HostService
 ) -> None:
     """Answer a request. Raises Turned, ClientGone."""
-    find_line(target, visit.guest)
+    find_line(target, passage.visitor)
     head = _make_head(request, target)
-    async with reach(target, visit, service) as outside:
-        await _Forwarding(wire, outside, visit, service).carry(head)
+    async with reach(target, passage, service) as outside:
+        await _Forwarding(wire, outside, passage, service).carry(head)
 
 
-def _make_head(request: h11.Request, target: Target) -> h11.Request:
+def _make_head(request: h11.Request, target: Destination) -> h11.Request:
     """The request that goes out. Raises Turned."""
     headers = read_headers(request.headers)
     for name, value in headers:
@@ -57,7 +57,7 @@ def _make_head(request: h11.Request, target: Target) -> h11.Request:
     )
 
 
-def _check_host(given: str, target: Target) -> None:
+def _check_host(given: str, target: Destination) -> None:
     try:
         is_same = parse_authority(given, "http", default=80) == _place(target)
     except ValueError:
@@ -66,8 +66,8 @@ def _check_host(given: str, target: Target) -> None:
         raise Turned("other_host", 400, f"{target} was asked for, but the header Host has '{given[:253]}'")
 
 
-def _place(target: Target) -> Target:
-    return Target(host=target.host, port=target.port, way="http")
+def _place(target: Destination) -> Destination:
+    return Destination(host=target.host, port=target.port, way="http")
 
 
 def _encode(headers: Headers) -> list[tuple[bytes, bytes]]:
@@ -77,10 +77,10 @@ def _encode(headers: Headers) -> list[tuple[bytes, bytes]]:
 class _Forwarding:
     """The state of one request."""
 
-    def __init__(self, wire: Wire, outside: Outside, visit: Visit, service: HostService) -> None:
+    def __init__(self, wire: Wire, outside: Outside, passage: Passage, service: HostService) -> None:
         self._wire = wire
         self._outside = outside
-        self._visit = visit
+        self._visit = passage
         self._pulse = Pulse(service.idle_s)
         self._conn = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
 

@@ -14,11 +14,11 @@ from typing import Final
 import h11
 
 from labrunner.errors import LabError
-from labrunner.gateway.holders import Crowded
-from labrunner.gateway.hosts.conversation import Conversation, tell
-from labrunner.gateway.hosts.guest import Guest, Guests, HostService
-from labrunner.gateway.hosts.visit import Turned, Visit
-from labrunner.gateway.reception import Doorstep, receive
+from labrunner.gateway.holders import TooManyConnections
+from labrunner.gateway.hosts.passage import Passage, Turned
+from labrunner.gateway.hosts.proxysession import ProxySession, tell
+from labrunner.gateway.hosts.visitor import HostService, Visitor, Visitors
+from labrunner.gateway.reception import Unheard, receive
 from labrunner.gateway.serving.headers import Headers, find
 from labrunner.gateway.serving.wire import BadRequest, ClientGone, Wire, read_headers
 
@@ -29,17 +29,17 @@ _CHALLENGE: Final = [("proxy-authenticate", 'Basic realm="lab"')]
 
 
 async def serve_hosts(
-    listener: socket.socket, guests: Guests, service: HostService, *, needs_token: bool = True
+    listener: socket.socket, visitors: Visitors, service: HostService, *, needs_token: bool = True
 ) -> None:
     """Serve a listener until it is cancelled. Raises StoreError, in a group.
 
-    A listener in a namespace of one attempt's own has one guest, and needs no token.
+    A listener in a namespace of one attempt's own has one visitor, and needs no token.
     """
 
-    async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doorstep: Doorstep) -> None:
+    async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, unheard: Unheard) -> None:
         wire, is_cut = Wire(reader, writer, service.client), True
         try:
-            await _Reception(wire, guests, service, needs_token=needs_token).converse(doorstep)
+            await _HostReception(wire, visitors, service, needs_token=needs_token).converse(unheard)
             is_cut = False
         except ClientGone:
             pass  # what there was to say is in its event
@@ -54,30 +54,30 @@ async def serve_hosts(
     await receive(listener, attend, most_unheard=service.max_unheard)
 
 
-class _Reception:
+class _HostReception:
     """One connection, and whose it is."""
 
-    def __init__(self, wire: Wire, guests: Guests, service: HostService, *, needs_token: bool) -> None:
+    def __init__(self, wire: Wire, visitors: Visitors, service: HostService, *, needs_token: bool) -> None:
         self._wire = wire
-        self._guests = guests
+        self._guests = visitors
         self._service = service
         self._needs_token = needs_token
 
-    async def converse(self, doorstep: Doorstep) -> None:
+    async def converse(self, unheard: Unheard) -> None:
         """Serve all requests of the connection. Raises ClientGone, StoreError."""
         known = await self._meet()
         if known is None:
             return
-        doorstep.leave()
-        guest, request = known
-        conversation = Conversation(self._wire, guest, self._service)
+        unheard.leave()
+        visitor, request = known
+        session = ProxySession(self._wire, visitor, self._service)
         try:
-            with self._guests.attending(guest, self._service.max_each):
-                await self._serve(conversation, guest, request)
-        except Crowded as error:
-            await conversation.turn(Visit(guest=guest), Turned("too_many", 503, str(error)))
+            with self._guests.attending(visitor, self._service.max_each):
+                await self._serve(session, visitor, request)
+        except TooManyConnections as error:
+            await session.turn(Passage(visitor=visitor), Turned("too_many", 503, str(error)))
 
-    async def _meet(self) -> tuple[Guest, h11.Request] | None:
+    async def _meet(self) -> tuple[Visitor, h11.Request] | None:
         """The first request that says whose it is; None where none comes."""
         while True:
             try:
@@ -85,8 +85,8 @@ class _Reception:
             except BadRequest as error:
                 await self._refuse_unread(error)
                 return None
-            if (guest := self._recognise(request)) is not None:
-                return guest, request
+            if (visitor := self._recognise(request)) is not None:
+                return visitor, request
             if not self._needs_token:
                 return None  # the attempt is over
             await self._challenge()
@@ -94,22 +94,22 @@ class _Reception:
                 return None
 
     async def _refuse_unread(self, error: BadRequest) -> None:
-        guest = None if self._needs_token else self._guests.find_only()
-        if guest is None:
+        visitor = None if self._needs_token else self._guests.find_only()
+        if visitor is None:
             await tell(self._wire, error.status, str(error))
             return
         turned = Turned("bad_request", error.status, str(error))
-        await Conversation(self._wire, guest, self._service).turn(Visit(guest=guest), turned)
+        await ProxySession(self._wire, visitor, self._service).turn(Passage(visitor=visitor), turned)
 
-    async def _serve(self, conversation: Conversation, guest: Guest, request: h11.Request) -> None:
-        await conversation.answer(request)
-        while self._wire.is_reusable and (following := await conversation.read()) is not None:
-            if self._recognise(following) is not guest:
+    async def _serve(self, session: ProxySession, visitor: Visitor, request: h11.Request) -> None:
+        await session.answer(request)
+        while self._wire.is_reusable and (following := await session.read()) is not None:
+            if self._recognise(following) is not visitor:
                 await self._challenge()
                 return
-            await conversation.answer(following)
+            await session.answer(following)
 
-    def _recognise(self, request: h11.Request) -> Guest | None:
+    def _recognise(self, request: h11.Request) -> Visitor | None:
         if not self._needs_token:
             return self._guests.find_only()
         return self._guests.find(_find_tokens(read_headers(request.headers)))

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
 from labrunner.experiment.allowlist import LOCAL, Address, AllowedHost
-from labrunner.gateway.hosts.addresses import is_public, read_address
-from labrunner.gateway.hosts.guest import Guest, HostService
-from labrunner.gateway.hosts.targets import Target, write_host
-from labrunner.gateway.hosts.visit import Turned, Visit
+from labrunner.gateway.hosts.destination import Destination, write_host
+from labrunner.gateway.hosts.internet import is_public, read_address
+from labrunner.gateway.hosts.passage import Passage, Turned
+from labrunner.gateway.hosts.visitor import HostService, Visitor
 from labrunner.gateway.serving.wire import ClientGone
 
 _LOOPBACK = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
@@ -48,14 +48,14 @@ def at_client() -> Iterator[None]:
         raise ClientGone from error
 
 
-def find_line(target: Target, guest: Guest) -> AllowedHost:
+def find_line(target: Destination, visitor: Visitor) -> AllowedHost:
     """The line of the list that allows a target. Raises Turned."""
-    line = guest.allow.find(target.host, target.port, target.way)
+    line = visitor.allow.find(target.host, target.port, target.way)
     if line is not None:
         return line
-    listed = ", ".join(guest.allow.texts[:10]) or "nothing"
-    told = f"{target} is not allowed: `{guest.phase}.network.allow` has {listed}"
-    if guest.allow.knows(target.host):
+    listed = ", ".join(visitor.allow.texts[:10]) or "nothing"
+    told = f"{target} is not allowed: `{visitor.phase}.network.allow` has {listed}"
+    if visitor.allow.knows(target.host):
         raise Turned(
             "port_not_allowed", 403, f"{told}; without a port, 443 by CONNECT and 80 by http are meant"
         )
@@ -65,13 +65,13 @@ def find_line(target: Target, guest: Guest) -> AllowedHost:
 
 
 @asynccontextmanager
-async def reach(target: Target, visit: Visit, service: HostService) -> AsyncIterator[Outside]:
+async def reach(target: Destination, passage: Passage, service: HostService) -> AsyncIterator[Outside]:
     """Connect to a target that a line allows. Raises Turned."""
-    addresses = await _find_addresses(target, visit.guest, service)
-    admitted = [each for each in addresses if _is_admitted(each, target, visit.guest)]
+    addresses = await _find_addresses(target, passage.visitor, service)
+    admitted = [each for each in addresses if _is_admitted(each, target, passage.visitor)]
     if not admitted:
         raise _refuse_private(target, addresses[0])
-    connected = await _connect(target, admitted, visit, service)
+    connected = await _connect(target, admitted, passage, service)
     reader, writer = await asyncio.open_connection(sock=connected)
     is_over = False
     try:
@@ -85,24 +85,24 @@ async def reach(target: Target, visit: Visit, service: HostService) -> AsyncIter
             await writer.wait_closed()
 
 
-def _is_admitted(address: Address, target: Target, guest: Guest) -> bool:
-    return is_public(address) or guest.allow.find(address, target.port, target.way) is not None
+def _is_admitted(address: Address, target: Destination, visitor: Visitor) -> bool:
+    return is_public(address) or visitor.allow.find(address, target.port, target.way) is not None
 
 
-def _refuse_private(target: Target, address: Address) -> Turned:
+def _refuse_private(target: Destination, address: Address) -> Turned:
     place = f"{write_host(address)}:{target.port}"
     told = f"{target} is at {address}, which is no public address of another machine"
     return Turned("private_address", 403, f"{told}; to allow it all the same, add '{place}' to the list")
 
 
-async def _find_addresses(target: Target, guest: Guest, service: HostService) -> Sequence[Address]:
+async def _find_addresses(target: Destination, visitor: Visitor, service: HostService) -> Sequence[Address]:
     if not isinstance(target.host, str):
         return [target.host]
     if target.host == LOCAL:
         return _LOOPBACK
     told = f"looking up {target.host}"
     try:
-        async with asyncio.timeout(service.lookup_s), guest.lookups:
+        async with asyncio.timeout(service.lookup_s), visitor.lookups:
             found = await service.resolve(target.host)
     except TimeoutError as error:
         raise Turned("timeout", 504, f"{told}: nobody answered", end="failed") from error
@@ -114,25 +114,25 @@ async def _find_addresses(target: Target, guest: Guest, service: HostService) ->
 
 
 async def _connect(
-    target: Target, addresses: Sequence[Address], visit: Visit, service: HostService
+    target: Destination, addresses: Sequence[Address], passage: Passage, service: HostService
 ) -> socket.socket:
     """To the first address that answers. Raises Turned."""
     try:
         async with asyncio.timeout(service.connect_s):
-            connected = await _open_first(addresses, target.port, visit)
+            connected = await _open_first(addresses, target.port, passage)
     except TimeoutError as error:
         told = f"connecting to {target}: no answer in {service.connect_s:g} s"
         raise Turned("timeout", 504, told, end="failed") from error
     except OSError as error:
         raise Turned("unreachable", 502, f"connecting to {target}: {error}", end="failed") from error
-    _refuse_own(connected, target, visit.guest)
+    _refuse_own(connected, target, passage.visitor)
     return connected
 
 
-async def _open_first(addresses: Sequence[Address], port: int, visit: Visit) -> socket.socket:
+async def _open_first(addresses: Sequence[Address], port: int, passage: Passage) -> socket.socket:
     trouble = OSError("no address")
     for address in addresses:
-        visit.address = str(address)
+        passage.address = str(address)
         try:
             return await _open(address, port)
         except OSError as error:
@@ -153,9 +153,9 @@ async def _open(address: Address, port: int) -> socket.socket:
     return connecting
 
 
-def _refuse_own(connected: socket.socket, target: Target, guest: Guest) -> None:
+def _refuse_own(connected: socket.socket, target: Destination, visitor: Visitor) -> None:
     """A public address may be this machine's: then both ends are the same."""
     ours, address = (read_address(str(end[0])) for end in (connected.getsockname(), connected.getpeername()))
-    if ours == address and guest.allow.find(address, target.port, target.way) is None:
+    if ours == address and visitor.allow.find(address, target.port, target.way) is None:
         connected.close()
         raise _refuse_private(target, address)

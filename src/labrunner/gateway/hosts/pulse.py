@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from labrunner.gateway.hosts.visit import Turned
+from labrunner.gateway.hosts.passage import Turned
 
 _COARSE_S: Final = 1.0
 """A timer for every piece would cost more than the piece."""

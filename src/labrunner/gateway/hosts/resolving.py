@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from labrunner.experiment.allowlist import Address
-from labrunner.gateway.hosts.addresses import read_address
-from labrunner.gateway.hosts.guest import Resolve
+from labrunner.gateway.hosts.internet import read_address
+from labrunner.gateway.hosts.visitor import Resolve
 
 _THREADS: Final = 32
 

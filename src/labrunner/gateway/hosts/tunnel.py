@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.experiment.allowlist import DEFAULT_PORTS, AllowedHost, parse_host
-from labrunner.gateway.hosts.greeting import (
+from labrunner.gateway.hosts.clienthello import (
     ALERT,
     HANDSHAKE,
     MAX_GREETING,
@@ -18,11 +18,11 @@ from labrunner.gateway.hosts.greeting import (
     GreetingReader,
     NotTls,
 )
-from labrunner.gateway.hosts.guest import HostService
+from labrunner.gateway.hosts.destination import Destination
 from labrunner.gateway.hosts.outside import Outside, at_client, at_host
+from labrunner.gateway.hosts.passage import Passage, Turned
 from labrunner.gateway.hosts.pulse import Pulse
-from labrunner.gateway.hosts.targets import Target
-from labrunner.gateway.hosts.visit import Turned, Visit
+from labrunner.gateway.hosts.visitor import HostService
 from labrunner.gateway.serving.wire import ClientGone
 
 _CHUNK: Final = 64 << 10
@@ -40,10 +40,12 @@ class Inside:
 class Tunnel:
     """Joins a client's connection with a host's."""
 
-    def __init__(self, target: Target, line: AllowedHost, visit: Visit, service: HostService) -> None:
+    def __init__(
+        self, target: Destination, line: AllowedHost, passage: Passage, service: HostService
+    ) -> None:
         """Carry what a line of the list allows."""
         self._target = target
-        self._visit = visit
+        self._visit = passage
         self._service = service
         self._is_tls_only = line.port in (None, DEFAULT_PORTS["tunnel"])
         self._pulse = Pulse(service.idle_s)

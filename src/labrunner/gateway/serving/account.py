@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from labrunner.files.uninterrupted import wait_out
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.speech import Ask, Heard, Tokens
 from labrunner.gateway.metering.pricelist import Cost
@@ -64,10 +65,14 @@ class Account:
         try:
             row, kept = self._make_row(heard, weighed, cost, ended)
             rows = [each for body in kept for each in body.rows]
-            await asyncio.to_thread(self.caller.journal.write, row, rows)
+            writing = asyncio.ensure_future(asyncio.to_thread(self.caller.journal.write, row, rows))
+            cancelled = await wait_out(writing)  # whoever is let go still has its row
+            writing.result()
         finally:
             if self.hold is not None:
                 self.hold.settle(_make_taking(self.hold, weighed, cost))
+        if cancelled is not None:
+            raise cancelled
 
     def _weigh(self, heard: Heard | None) -> tuple[Weighed | None, Cost | None]:
         if self.ask is None or not self.sending.is_in_flight:

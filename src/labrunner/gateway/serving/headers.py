@@ -5,7 +5,6 @@ belongs to a single connection are always set anew. To a client comes all but wh
 or to a browser.
 """
 
-import hmac
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -39,11 +38,6 @@ def find_tokens(headers: Headers, query: Iterable[tuple[str, str]]) -> list[str]
     given = [value for name, value in headers if name in _KEYS]
     words = [value[7:] if value[:7].lower() == "bearer " else value for value in given]
     return [word.strip() for word in words] + [value for name, value in query if name == "key"]
-
-
-def is_same_token(one: str, other: str) -> bool:
-    """Compare without telling by the time it takes how much was right."""
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 def choose_for_provider(headers: Headers, dialect: Dialect, key: str | None, encodings: str) -> Headers:

@@ -18,7 +18,7 @@ Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
+class Visitor:
     """One phase of an attempt, as the door knows it. Its token is in no text that this is shown as."""
 
     ids: Ids
@@ -35,7 +35,7 @@ class Guest:
     """Names that it looks up at once."""
 
 
-Guests = Holders[Guest]
+Visitors = Holders[Visitor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 import pytest
 
-from labrunner.gateway.hosts.targets import parse_absolute, parse_authority
+from labrunner.gateway.hosts.destination import parse_absolute, parse_authority
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Requests of one guest over one connection, each answered, tunnelled or refused.
+"""Requests of one visitor over one connection, each answered, tunnelled or refused.
 
 Rule: a refusal is on disk before the client knows of it.
 """
@@ -7,12 +7,12 @@ from typing import Final
 
 import h11
 
+from labrunner.gateway.hosts.destination import Destination, parse_absolute, parse_authority, parse_path
 from labrunner.gateway.hosts.forwarding import forward
-from labrunner.gateway.hosts.guest import Guest, HostService
 from labrunner.gateway.hosts.outside import find_line, reach
-from labrunner.gateway.hosts.targets import Target, parse_absolute, parse_authority, parse_path
+from labrunner.gateway.hosts.passage import Passage, Turned
 from labrunner.gateway.hosts.tunnel import Inside, Tunnel
-from labrunner.gateway.hosts.visit import Turned, Visit
+from labrunner.gateway.hosts.visitor import HostService, Visitor
 from labrunner.gateway.serving.headers import Headers
 from labrunner.gateway.serving.wire import BadRequest, ClientGone, Wire
 
@@ -20,13 +20,15 @@ _BROKEN: Final = frozenset({"cut", "timeout", "bad_answer"})
 """After these nothing may look whole."""
 
 
-class Conversation:
-    """Serves one guest over one connection."""
+class ProxySession:
+    """Serves one visitor over one connection."""
 
-    def __init__(self, wire: Wire, guest: Guest, service: HostService, base: Target | None = None) -> None:
-        """Speak with a guest; inside a tunnel, where only paths are asked for, with its base."""
+    def __init__(
+        self, wire: Wire, visitor: Visitor, service: HostService, base: Destination | None = None
+    ) -> None:
+        """Speak with a visitor; inside a tunnel, where only paths are asked for, with its base."""
         self._wire = wire
-        self._guest = guest
+        self._guest = visitor
         self._service = service
         self._base = base
 
@@ -35,7 +37,7 @@ class Conversation:
         try:
             return await self._wire.read_request()
         except BadRequest as error:
-            await self.turn(Visit(guest=self._guest), Turned("bad_request", error.status, str(error)))
+            await self.turn(Passage(visitor=self._guest), Turned("bad_request", error.status, str(error)))
             return None
 
     async def answer(self, request: h11.Request) -> None:
@@ -43,46 +45,46 @@ class Conversation:
         try:
             target = _read_target(request, self._base)
         except Turned as turned:
-            await self.turn(Visit(guest=self._guest), turned)
+            await self.turn(Passage(visitor=self._guest), turned)
             return
         if target.way == "tunnel" and _speaks_http(target, self._guest) and self._wire.forgo_body():
             await self._open_http(target)
             return
-        visit = Visit(guest=self._guest)
-        visit.aim(target)
+        passage = Passage(visitor=self._guest)
+        passage.aim(target)
         try:
             if target.way == "http":
-                await forward(self._wire, request, target, visit, self._service)
+                await forward(self._wire, request, target, passage, self._service)
             else:
-                await self._open_tunnel(target, visit)
+                await self._open_tunnel(target, passage)
         except Turned as turned:
-            await self.turn(visit, turned)
+            await self.turn(passage, turned)
         finally:
-            await visit.close()
+            await passage.close()
 
-    async def _open_tunnel(self, target: Target, visit: Visit) -> None:
-        line = find_line(target, visit.guest)
+    async def _open_tunnel(self, target: Destination, passage: Passage) -> None:
+        line = find_line(target, passage.visitor)
         if not self._wire.forgo_body():
             raise Turned("bad_request", 400, "CONNECT has no body")
-        async with reach(target, visit, self._service) as outside:
+        async with reach(target, passage, self._service) as outside:
             reader, writer, first = await self._wire.give_over()
-            tunnel = Tunnel(target, line, visit, self._service)
+            tunnel = Tunnel(target, line, passage, self._service)
             await tunnel.carry(Inside(reader=reader, writer=writer, first=first), outside)
 
-    async def _open_http(self, target: Target) -> None:
+    async def _open_http(self, target: Destination) -> None:
         """Some clients ask for a tunnel to plain http, too: what is asked inside is read all the same."""
         reader, writer, first = await self._wire.give_over()
         inner = Wire(reader, writer, self._service.client, first)
-        conversation = Conversation(inner, self._guest, self._service, target)
-        while (request := await conversation.read()) is not None:
-            await conversation.answer(request)
+        session = ProxySession(inner, self._guest, self._service, target)
+        while (request := await session.read()) is not None:
+            await session.answer(request)
             if not inner.is_reusable:
                 return
 
-    async def turn(self, visit: Visit, turned: Turned) -> None:
+    async def turn(self, passage: Passage, turned: Turned) -> None:
         """Record that a connection is not made or broke off, then tell it if there is still a way."""
-        visit.turned = turned
-        await visit.close()
+        passage.turned = turned
+        await passage.close()
         if not self._wire.has_answered:
             await tell(self._wire, turned.status, str(turned))
         elif turned.reason in _BROKEN:
@@ -99,7 +101,7 @@ async def tell(wire: Wire, status: int, text: str, headers: Headers = ()) -> Non
     await wire.end()
 
 
-def _read_target(request: h11.Request, base: Target | None) -> Target:
+def _read_target(request: h11.Request, base: Destination | None) -> Destination:
     """Where a request wants to go. Raises Turned."""
     text = request.target.decode("ascii")
     try:
@@ -110,8 +112,8 @@ def _read_target(request: h11.Request, base: Target | None) -> Target:
         raise Turned("bad_request", 400, f"'{text[:253]}' can't be reached: {error}") from error
 
 
-def _speaks_http(target: Target, guest: Guest) -> bool:
+def _speaks_http(target: Destination, visitor: Visitor) -> bool:
     """Whether a tunnel leads to where only plain http is allowed."""
-    if guest.allow.find(target.host, target.port, "tunnel") is not None:
+    if visitor.allow.find(target.host, target.port, "tunnel") is not None:
         return False
-    return guest.allow.find(target.host, target.port, "http") is not None
+    return visitor.allow.find(target.host, target.port, "http") is not None

@@ -14,7 +14,7 @@ _ABSOLUTE: Final = re.compile(r"http://([^/?#]*)([^#]*)\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Destination:
     """Where a client wants to go."""
 
     host: str | Address
@@ -39,7 +39,7 @@ def write_host(host: str | Address) -> str:
     return f"[{host}]" if not isinstance(host, str) and host.version == 6 else str(host)
 
 
-def parse_authority(text: str, way: Way, *, default: int | None = None) -> Target:
+def parse_authority(text: str, way: Way, *, default: int | None = None) -> Destination:
     """Understand `host:port`. Raises ValueError."""
     host, port = _split(text)
     number = default if port is None else parse_port(port)
@@ -49,7 +49,7 @@ def parse_authority(text: str, way: Way, *, default: int | None = None) -> Targe
         raise ValueError("no user may stand before the host")
     if host.count(":") and not (host.startswith("[") and host.endswith("]")):
         raise ValueError("an address of version 6 stands in brackets")
-    return Target(host=parse_host(host), port=number, way=way)
+    return Destination(host=parse_host(host), port=number, way=way)
 
 
 def _split(text: str) -> tuple[str, str | None]:
@@ -60,7 +60,7 @@ def _split(text: str) -> tuple[str, str | None]:
     return host, port
 
 
-def parse_absolute(text: str) -> Target:
+def parse_absolute(text: str) -> Destination:
     """Understand `http://host/path`. Raises ValueError."""
     found = _ABSOLUTE.match(text)
     if found is None:
@@ -69,11 +69,11 @@ def parse_absolute(text: str) -> Target:
         )
     place = parse_authority(found[1], "http", default=DEFAULT_PORTS["http"])
     path = found[2] if found[2].startswith("/") else f"/{found[2]}"
-    return Target(host=place.host, port=place.port, way="http", path=path)
+    return Destination(host=place.host, port=place.port, way="http", path=path)
 
 
-def parse_path(text: str, base: Target) -> Target:
+def parse_path(text: str, base: Destination) -> Destination:
     """Understand a path asked for inside a tunnel that speaks http. Raises ValueError."""
     if not text.startswith("/") or "#" in text:
         raise ValueError("inside a tunnel only paths are asked for")
-    return Target(host=base.host, port=base.port, way="http", path=text)
+    return Destination(host=base.host, port=base.port, way="http", path=text)

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from labrunner.gateway.hosts.greeting import MAX_GREETING, Greeting, GreetingReader, NotTls
+from labrunner.gateway.hosts.clienthello import MAX_GREETING, Greeting, GreetingReader, NotTls
 from tests.kit.gateway.greetings import greet, make_extension, make_hello, make_names, split_records
 
 

@@ -2,7 +2,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from labrunner.gateway.hosts.addresses import is_public, read_address
+from labrunner.gateway.hosts.internet import is_public, read_address
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Final
 
 from labrunner.experiment.allowlist import Way
 from labrunner.files.uninterrupted import wait_out
-from labrunner.gateway.hosts.guest import Guest
-from labrunner.gateway.hosts.targets import Target, write_host
+from labrunner.gateway.hosts.destination import Destination, write_host
+from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.facts.door_event import DoorEnd, DoorEvent, DoorReason
 
@@ -30,10 +30,10 @@ class Turned(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
+class Passage:
     """What is known of a connection while it goes on."""
 
-    guest: Guest
+    visitor: Visitor
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     way: Way | None = None
     host: str | None = None
@@ -45,7 +45,7 @@ class Visit:
     turned: Turned | None = None
     is_closed: bool = False
 
-    def aim(self, target: Target) -> None:
+    def aim(self, target: Destination) -> None:
         """Note where it should go."""
         self.way, self.host, self.port = target.way, write_host(target.host), target.port
 
@@ -54,7 +54,7 @@ class Visit:
         if self.is_closed:
             return
         self.is_closed = True
-        writing = asyncio.ensure_future(asyncio.to_thread(self.guest.journal.write, self._make_event()))
+        writing = asyncio.ensure_future(asyncio.to_thread(self.visitor.journal.write, self._make_event()))
         cancelled = await wait_out(writing)
         writing.result()
         if cancelled is not None:
@@ -64,10 +64,10 @@ class Visit:
         ended, turned = datetime.now(UTC), self.turned
         return DoorEvent(
             schema_version="door_event_v1",
-            ids=self.guest.ids,
-            attempt=self.guest.attempt,
+            ids=self.visitor.ids,
+            attempt=self.visitor.attempt,
             ordinal=0,  # the journal counts
-            phase=self.guest.phase,
+            phase=self.visitor.phase,
             way=self.way,
             host=self.host,
             port=self.port,
