@@ -40,6 +40,7 @@ IN_DOCKER = (
     TEXT
     + """sandbox: {kind: docker, image: "python:3.12", memory_mb: 512}
 setup: {command: [pip, install, x], network: full}
+on_system_change: flag
 """
 )
 GOLDEN_IN_DOCKER = {

@@ -211,7 +211,7 @@ def test_a_small_file_gets_the_documented_defaults(bench: Bench) -> None:
     )
     assert (plan.limits, plan.asked) == ("enforced", ())
     assert (experiment.replications, experiment.order, experiment.seed) == (1, Order.BALANCED, 0)
-    assert (experiment.trust, experiment.on_system_change, experiment.collect) == ("standard", "flag", ())
+    assert (experiment.trust, experiment.on_system_change, experiment.collect) == ("standard", "afresh", ())
     assert experiment.grade_on_agent_failure
     assert experiment.policy == Policy(
         max_concurrency="auto",
