@@ -98,7 +98,7 @@ class LocalExecutor:
         ):
             return None
         if self._gateway is None:
-            from labrunner.gateway.process.greeting import find_place, greet
+            from labrunner.gateway.process.introduction import find_place, greet
             from labrunner.gateway.process.owner import GatewayOwner
 
             hello = greet(context.experiment, context.secrets, context.trials_dir)

@@ -19,6 +19,9 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
 """What clients of a dialect read, for the first model of it."""
+_NEAR: Final = ("127.0.0.1", "localhost", "::1")
+"""What is reached without the proxy: the sandbox itself, and models."""
+_USER: Final = "lab"
 _OPENAI_VERSION: Final = "/v1"
 """Its clients have this in their base address, those of the others add it."""
 
@@ -41,3 +44,11 @@ def _name_model(entry: ModelEntry, base: str, token: str) -> Iterator[tuple[str,
 
 def _find_url(entry: ModelEntry, base: str) -> str:
     return f"{base}/{entry.name}" + (_OPENAI_VERSION if entry.dialect == "openai" else "")
+
+
+def name_proxy(host: str, port: int, token: str | None) -> dict[str, str]:
+    """Where the door to hosts is; a token where it has to be shown."""
+    who = "" if token is None else f"{_USER}:{token}@"
+    url, near = f"http://{who}{host}:{port}", ",".join(dict.fromkeys((host, *_NEAR)))
+    upper = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": near}
+    return {**upper, **{name.lower(): value for name, value in upper.items()}, "NODE_USE_ENV_PROXY": "1"}

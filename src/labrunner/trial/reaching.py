@@ -15,19 +15,19 @@ import msgspec
 
 from labrunner.errors import SandboxFailed
 from labrunner.gateway.process.control import Admit, Capped
-from labrunner.gateway.process.greeting import tell_caps
+from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.ports import HOSTS_PORT, MODELS_PORT
-from labrunner.gateway.variables import name_models
-from labrunner.sandbox.door import HasDoors, Phase, Reach, Sandbox
+from labrunner.gateway.variables import name_models, name_proxy
+from labrunner.sandbox.door import HasDoors, Phase, PhaseName, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
 
 PLANTED: Final = (MODELS_PORT, HOSTS_PORT)
 
 
-def make_door_token(dispatch: str) -> str:
-    """The token by which the gateway knows an attempt."""
-    return hashlib.sha256(f"gateway {dispatch}".encode()).hexdigest()[:40]
+def make_door_token(dispatch: str, phase: PhaseName) -> str:
+    """The token by which the gateway knows a phase of an attempt."""
+    return hashlib.sha256(f"gateway {phase} {dispatch}".encode()).hexdigest()[:40]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,14 +53,26 @@ class Reaching:
 
     async def close(self) -> None:
         """Close all doors; what was said through them is on disk on return. Raises StoreError."""
-        while self.visits:
-            await self.owner.dismiss(self.visits.pop())
+        for visit in list(self.visits):
+            await self.dismiss(visit)
+
+    async def dismiss(self, visit: str) -> None:
+        """Close the doors of one phase. Raises StoreError."""
+        self.visits.discard(visit)
+        await self.owner.dismiss(visit)
 
     def _name(self, phase: Phase) -> dict[str, str]:
         entries = {entry.name: entry for entry in self.scene.variant.models}
         models = [entries[name] for name in phase.network.models]
-        base = f"http://{self.reach.host}:{self.ports[0]}"
-        return name_models(models, base, make_door_token(self.scene.assignment.token))
+        token, host = self._make_token(phase), self.reach.host
+        env = name_models(models, f"http://{host}:{self.ports[0]}", token)
+        if phase.network.hosts:
+            is_known = self.reach.way == "planted"  # who comes to a listener of its own
+            env |= name_proxy(host, self.ports[1], None if is_known else token)
+        return env
+
+    def _make_token(self, phase: Phase) -> str:
+        return make_door_token(self.scene.assignment.token, phase.name)
 
     def _make_admit(self, phase: Phase) -> Admit:
         scene = self.scene
@@ -69,7 +81,8 @@ class Reaching:
             ids=scene.ids,
             attempt=scene.assignment.attempt,
             folder=str(scene.folders.root),
-            token=make_door_token(scene.assignment.token),
+            token=self._make_token(phase),
+            phase=phase.name,
             models=phase.network.models,
             hosts=phase.network.hosts,
             caps=tell_caps(scene.variant.agent.limits),
@@ -90,7 +103,9 @@ class PhaseDoors:
     admit: Admit
 
     async def open(self, pid: int | None) -> None:
-        """Have the gateway serve the phase where it is."""
+        """Have the gateway serve the phase where it is, and no phase before it."""
+        for before in self.reaching.visits - {self.admit.visit}:
+            await self.reaching.dismiss(before)
         self.reaching.visits.add(self.admit.visit)
         placed = msgspec.structs.replace(self.admit, pid=pid)
         await self.reaching.owner.admit(placed, self.reaching.heed)

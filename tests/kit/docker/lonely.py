@@ -11,12 +11,12 @@ from pathlib import Path
 
 from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.resolved import Experiment, Network, Setup
+from labrunner.experiment.resolved import Experiment, Setup
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.sandbox import registry
-from labrunner.sandbox.door import AttemptFolders, Survivor
+from labrunner.sandbox.door import AttemptFolders, Phase, Survivor
 from labrunner.trial.assignment import Assignment, TrialContext
 from tests.kit.builders import (
     make_agent,
@@ -160,12 +160,12 @@ def stop_at(place: str) -> None:
     elif place in {"made_afresh", "started_afresh"}:
         start = Stage.start
 
-        async def start_until(stage: Stage, plan: str, network: Network) -> None:
+        async def start_until(stage: Stage, plan: str, first: Phase) -> None:
             if stage.is_renewed and place == "made_afresh":
                 await stand_still()
             if stage.is_renewed:
                 Container.tell = stand_still  # type: ignore[method-assign]
-            await start(stage, plan, network)
+            await start(stage, plan, first)
 
         Stage.start = start_until  # type: ignore[assignment,method-assign]
     elif place == "collected":

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from labrunner.experiment.resolved import (
     AgentLimits,
     Experiment,
@@ -13,6 +15,7 @@ from labrunner.experiment.resolved import (
 )
 from labrunner.gateway.recording.calljournal import read_calls_of
 from labrunner.records.facts.model_call import CallRow
+from labrunner.records.rows import TrialRow
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.store.layout import RunPaths
@@ -73,6 +76,7 @@ class Setting:
     entry: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     timeout_s: float = 60.0
+    user: str | None = None
 
     def make(self, **changes: Any) -> Experiment:
         entry = ModelEntry(
@@ -81,12 +85,13 @@ class Setting:
             | self.entry
         )
         agent = make_agent(
-            command=("${python}", "-c", self.agent.replace("$", "$$")),
+            command=("${python}", "-B", "-c", self.agent.replace("$", "$$")),
             network=Network(mode="none", models=("main",)),
             limits=self.limits,
             timeout_s=self.timeout_s,
+            user=self.user,
         )
-        grader = make_grader(command=("${python}", "-c", self.grader.replace("$", "$$")))
+        grader = make_grader(command=("${python}", "-B", "-c", self.grader.replace("$", "$$")))
         variant = make_variant(
             "v", agent=agent, sandbox=make_sandbox(kind=self.kind, **self.plan), models=(entry,)
         )
@@ -112,6 +117,10 @@ class Ran:
     def attempt(self, task: int = 0, number: int = 1) -> Path:
         [folder] = self.paths.trial_folders.glob(f"t{task}.*/{number}")
         return folder
+
+    def trials(self) -> list[TrialRow]:
+        lines = self.paths.trials.read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=TrialRow) for line in lines]
 
     def calls(self, task: int = 0) -> list[CallRow]:
         return read_calls_of(self.attempt(task))

@@ -5,9 +5,9 @@ import pytest
 
 from labrunner.errors import InputError, InputErrors
 from labrunner.executor.local import LocalExecutor
-from labrunner.experiment.resolved import Network, Resources, SandboxPlan
+from labrunner.experiment.resolved import Resources, SandboxPlan
 from labrunner.runner.start import refuse_failed
-from labrunner.runner.upkeep.preflight import check_doors, check_secrets
+from labrunner.runner.upkeep.preflight import check_secrets
 from labrunner.sandbox.door import NO_DEMANDS, Check, Demands
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.trial.assignment import TrialContext
@@ -28,19 +28,6 @@ def test_a_missing_secret_is_an_error_and_given_ones_are_named_without_values() 
     assert "no value for TOKEN" in missing.message
     (given,) = check_secrets(ASKING, {"KEY": "long enough", "TOKEN": "so is this"})
     assert given == Check(name="secrets", passed=True, message="KEY, TOKEN: given")
-
-
-@pytest.mark.parametrize(
-    ("network", "told"),
-    [
-        (Network(mode="none", models=("m",)), "models can't be reached yet"),
-        (Network(mode="allow", hosts=("h",)), "allowed hosts can't be kept yet"),
-    ],
-)
-def test_doors_that_are_not_served_are_refused(network: Network, told: str) -> None:
-    (check,) = check_doors(make_experiment(variants=(make_variant(agent=make_agent(network=network)),)))
-    assert (check.passed, check.severity) == (False, "error")
-    assert told in check.message
 
 
 def test_every_failed_check_has_a_line_of_its_own_and_warnings_refuse_nothing() -> None:

@@ -1,38 +1,33 @@
 """The attempts that a gateway serves: let in, watched, let go.
 
-Rules: a listener is planted into the network namespace of a sandbox's process, and closed when that process
-is gone. Who comes to a shared address is known by its token alone. An attempt that is let in again, after its
+Rules: a phase's doors are closed when the process of its sandbox is gone. One that is let in again, after its
 container or this process was started again, goes on with what its calls on disk say.
 """
 
 import asyncio
-import logging
 import os
-import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Final
 
-from labrunner.errors import LabError
+from labrunner.errors import SandboxFailed
+from labrunner.experiment.allowlist import parse_list
+from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.gateway.metering.purse import CapReached, Caps, Purse
-from labrunner.gateway.planting import plant
 from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, ToldCaps
-from labrunner.gateway.process.ports import MODELS_PORT
+from labrunner.gateway.process.doorways import Doorway, Party, Services, plant_doorway, share_doorway
 from labrunner.gateway.process.refilling import sum_attempt
 from labrunner.gateway.recording.calljournal import open_journal
+from labrunner.gateway.recording.doorjournal import open_doors
 from labrunner.gateway.serving.caller import Caller
-from labrunner.gateway.serving.listening import Callers, Service, serve
-
-_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
     """A process of a sandbox, known by more than its number."""
 
-    pid: int
     fd: int
 
     def close(self) -> None:
@@ -42,164 +37,168 @@ class Watched:
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
+class Stay:
     """One phase of an attempt, while it is served."""
 
     admitted: Admit
-    caller: Caller
-    callers: Callers
-    """Those of its own listener, or of the shared one."""
-    is_standing: bool = False
-    """Whether it is one of them."""
+    party: Party
+    doorway: Doorway | None = None
+    """Where it comes in, once it does."""
     watched: Watched | None = None
-    serving: list[asyncio.Task[None]] = field(default_factory=list)
-    """Of listeners of its own."""
+    """None where no process stands for it, or that one is gone."""
 
 
 class Attendance:
     """Who is served."""
 
-    def __init__(self, service: Service, purse: Purse, tell: Callable[[Event], None]) -> None:
+    def __init__(self, services: Services, purse: Purse, tell: Callable[[Event], None]) -> None:
         """Serve nobody yet; `purse` is the run's."""
-        self._service = service
+        self._services = services
         self._purse = purse
         self._tell = tell
-        self._visits: dict[str, Visit] = {}
-        self._shared: dict[str, tuple[Callers, Listening, list[asyncio.Task[None]]]] = {}
+        self._stays: dict[str, Stay] = {}
+        self._shared: dict[str, tuple[Doorway, Listening]] = {}
         self.changed = asyncio.Event()
         """Set when somebody has gone."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody is served."""
-        return not self._visits
+        return not self._stays
 
     def listen(self, host: str, ports: tuple[int, int]) -> Listening:
         """Listen on an address that several attempts share. Raises OSError."""
         if host not in self._shared:
-            listener = socket.create_server((host, ports[0]), backlog=1024)
-            callers = Callers()
-            listening = Listening(ports=(listener.getsockname()[1], 0))
-            tasks = [asyncio.ensure_future(self._serve(listener, callers, None))]
-            self._shared[host] = (callers, listening, tasks)
+            doorway = self._make_doorway(self._tell_all_broken, is_shared=True)
+            self._shared[host] = (doorway, Listening(ports=share_doorway(doorway, host, ports)))
         return self._shared[host][1]
 
     async def admit(self, admitted: Admit) -> None:
-        """Let an attempt's phase in, or have its listeners where it is now. Raises LabError, OSError."""
-        visit = self._visits.get(admitted.visit)
-        if visit is not None and visit.admitted == admitted and (visit.watched or admitted.pid is None):
+        """Let an attempt's phase in, or have its doors where it is now. Raises LabError, OSError."""
+        stay = self._stays.get(admitted.visit)
+        if stay is not None and stay.admitted == admitted and (stay.watched or admitted.pid is None):
             return
-        if visit is None:
-            visit = self._visits[admitted.visit] = await self._begin(admitted)
-        await self._let_stand(visit)
-        visit.admitted = admitted
+        if stay is None:
+            party = await asyncio.to_thread(self._make_party, admitted)
+            stay = self._stays[admitted.visit] = Stay(admitted=admitted, party=party)
+        await self._turn_out(stay)
+        stay.admitted = admitted
         try:
-            await self._stand(visit)
+            await self._let_in(stay)
         except BaseException:
             await self.dismiss(admitted.visit)
             raise
 
-    async def _begin(self, admitted: Admit) -> Visit:
-        folder = Path(admitted.folder)
-        spent = await asyncio.to_thread(sum_attempt, folder)
-        caps = make_caps(admitted.caps)
-        purse = Purse(whose="attempt", setting="agent.limits", caps=caps, spent=spent)
-        journal = await asyncio.to_thread(open_journal, folder)
-        caller = Caller(
-            ids=admitted.ids,
-            attempt=admitted.attempt,
-            token=admitted.token,
-            providers=frozenset(admitted.models),
-            purses=(purse, self._purse),
-            journal=journal,
-            on_capped=lambda reached: self._tell_capped(admitted.visit, reached),
+    def _make_party(self, admitted: Admit) -> Party:
+        folder, ids, attempt, token = (
+            Path(admitted.folder),
+            admitted.ids,
+            admitted.attempt,
+            admitted.token,
         )
-        return Visit(admitted=admitted, caller=caller, callers=Callers())
+        caller = visitor = None
+        if admitted.models:
+            spent, caps = sum_attempt(folder), make_caps(admitted.caps)
+            purse = Purse(whose="attempt", setting="agent.limits", caps=caps, spent=spent)
+            caller = Caller(
+                ids=ids,
+                attempt=attempt,
+                token=token,
+                providers=frozenset(admitted.models),
+                purses=(purse, self._purse),
+                journal=open_journal(folder),
+                on_capped=partial(self._tell_capped, admitted.visit),
+            )
+        if admitted.hosts:
+            visitor = Visitor(
+                ids=ids,
+                attempt=attempt,
+                phase=admitted.phase,
+                token=token,
+                allow=parse_list(admitted.hosts),
+                journal=open_doors(folder),
+            )
+        return Party(caller=caller, visitor=visitor)
 
-    async def _stand(self, visit: Visit) -> None:
-        """Have listeners where the phase comes to."""
-        admitted = visit.admitted
+    async def _let_in(self, stay: Stay) -> None:
+        """Have the doors where the phase comes to."""
+        admitted = stay.admitted
         if admitted.pid is not None:
-            visit.watched = self._watch(admitted.visit, admitted.pid)
+            stay.watched = self._watch(admitted.visit, admitted.pid)
         if admitted.host is not None:
-            visit.callers = self._shared[admitted.host][0]
+            doorway = self._shared[admitted.host][0]
+        elif admitted.pid is not None:
+            on_broken = partial(self._tell_broken, admitted.visit)
+            doorway = stay.doorway = self._make_doorway(on_broken, is_shared=False)
+            await plant_doorway(doorway, admitted.pid, stay.party)
         else:
-            assert admitted.pid is not None
-            visit.callers = Callers()
-            listener = await asyncio.to_thread(plant, admitted.pid, port=MODELS_PORT)
-            serving = self._serve(listener, visit.callers, admitted.visit)
-            visit.serving.append(asyncio.ensure_future(serving))
-        visit.callers.add(visit.caller)
-        visit.is_standing = True
+            raise SandboxFailed("network", "a phase was let in that is nowhere")
+        doorway.add(stay.party)
+        stay.doorway = doorway
 
-    async def _let_stand(self, visit: Visit) -> None:
+    async def _turn_out(self, stay: Stay) -> None:
         """Close what stands where the phase was before."""
-        if visit.watched is not None:
-            visit.watched.close()
-            visit.watched = None
-        if visit.is_standing:
-            visit.is_standing = False
-            await visit.callers.dismiss(visit.caller)
-        await _end(visit.serving)
-        visit.serving.clear()
+        if stay.watched is not None:
+            stay.watched.close()
+            stay.watched = None
+        doorway, stay.doorway = stay.doorway, None
+        if doorway is None:
+            return
+        if doorway.is_shared:
+            await doorway.dismiss(stay.party)
+        else:
+            await doorway.close()
+
+    def _make_doorway(self, on_broken: Callable[[str], None], *, is_shared: bool) -> Doorway:
+        return Doorway(services=self._services, on_broken=on_broken, is_shared=is_shared)
 
     def _watch(self, name: str, pid: int) -> Watched:
-        watched = Watched(pid=pid, fd=os.pidfd_open(pid))
+        watched = Watched(fd=os.pidfd_open(pid))
         asyncio.get_running_loop().add_reader(watched.fd, self._on_gone, name, watched)
         return watched
 
     def _on_gone(self, name: str, watched: Watched) -> None:
         """A sandbox's process has ended: nobody is on the other side any more."""
-        visit = self._visits.get(name)
-        if visit is not None and visit.watched is watched:
-            visit.watched = None
-            for task in visit.serving:
-                task.cancel()
+        stay = self._stays.get(name)
+        if stay is not None and stay.watched is watched:
+            stay.watched = None
+            if stay.doorway is not None and not stay.doorway.is_shared:
+                stay.doorway.shut()
         watched.close()
         self.changed.set()
 
     async def dismiss(self, name: str) -> None:
-        """Let a phase go; its calls are written and its files closed on return."""
-        visit = self._visits.pop(name, None)
-        if visit is not None:
-            await self._let_stand(visit)
-            visit.caller.journal.close()
+        """Let a phase go; all that passed is recorded, and its files are closed on return."""
+        stay = self._stays.pop(name, None)
+        if stay is not None:
+            await self._turn_out(stay)
+            await asyncio.to_thread(stay.party.close)
             self.changed.set()
 
     async def dismiss_lost(self) -> None:
         """Let those go of whose sandbox nothing is known to be alive."""
-        for name in [name for name, visit in self._visits.items() if visit.watched is None]:
+        for name in [name for name, stay in self._stays.items() if stay.watched is None]:
             await self.dismiss(name)
 
     async def close(self) -> None:
         """Let all go."""
-        for name in list(self._visits):
+        for name in list(self._stays):
             await self.dismiss(name)
-        for _, _, tasks in self._shared.values():
-            await _end(tasks)
-
-    async def _serve(self, listener: socket.socket, callers: Callers, name: str | None) -> None:
-        try:
-            with listener:
-                await serve(listener, callers, self._service)
-        except* LabError as errors:
-            told = "; ".join(str(error) for error in errors.exceptions)
-            _log.error("calls can't be written any more: %s", told)
-            for visit in [name] if name is not None else list(self._visits):
-                self._tell(Broken(visit=visit, message=told))
+        for doorway, _ in self._shared.values():
+            await doorway.close()
 
     def _tell_capped(self, name: str, reached: CapReached) -> None:
         self._tell(Capped(visit=name, whose=reached.whose, limit=reached.limit))
+
+    def _tell_broken(self, name: str, message: str) -> None:
+        self._tell(Broken(visit=name, message=message))
+
+    def _tell_all_broken(self, message: str) -> None:
+        for name in self._stays:
+            self._tell_broken(name, message)
 
 
 def make_caps(told: ToldCaps) -> Caps:
     """Caps as purses have them."""
     cost = None if told.cost_usd is None else Decimal(repr(told.cost_usd))
     return Caps(cost_usd=cost, tokens=told.tokens, requests=told.requests)
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

@@ -79,6 +79,7 @@ class Admit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     folder: str
     """Where its calls are written."""
     token: str
+    phase: str = "agent"
     models: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     caps: ToldCaps = ToldCaps()

@@ -18,6 +18,8 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import AttemptFailed, LabError
+from labrunner.gateway.hosts.resolving import open_resolver
+from labrunner.gateway.hosts.visitor import HostService
 from labrunner.gateway.metering.pricelist import OwnPrice, PriceList
 from labrunner.gateway.metering.purse import Purse
 from labrunner.gateway.process.attendance import Attendance, make_caps
@@ -41,6 +43,7 @@ from labrunner.gateway.process.control import (
     ToldModel,
     ToldPrice,
 )
+from labrunner.gateway.process.doorways import Services
 from labrunner.gateway.process.place import GatewayPlace
 from labrunner.gateway.process.refilling import sum_run
 from labrunner.gateway.serving.caller import HOMES, SCRIPT_URL, ProviderEntry
@@ -68,7 +71,9 @@ class Daemon:
         self._stack = AsyncExitStack()
         self._purse = Purse(whose="run", setting="budget", caps=make_caps(ToldCaps()))
         self._is_recounted = False
-        self._attendance = Attendance(Service(links=self._links), self._purse, self._tell)
+        resolve = self._stack.enter_context(open_resolver())
+        services = Services(models=Service(links=self._links), hosts=HostService(resolve=resolve))
+        self._attendance = Attendance(services, self._purse, self._tell)
         self._heard: dict[asyncio.Task[None], Channel] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._in_order = asyncio.Lock()

@@ -59,6 +59,7 @@ from labrunner.sandbox.door import (
     GuestPaths,
     Phase,
     PhaseEnd,
+    Reach,
     Sandbox,
     SandboxSpec,
     Survivor,
@@ -302,6 +303,7 @@ class DockerMaker:
             expiry_s=expiry_s,
             patience=self._patience,
             is_networked=networked,
+            reach=Reach(way="planted"),
             disks=(Path(facts.root_dir),) if facts.root_dir else (),
         )
 

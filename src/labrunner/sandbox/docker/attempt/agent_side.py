@@ -30,7 +30,9 @@ class AgentSide:
         stage = self.stage
         if stage.record is not None:
             return stage.record.run
-        if not stage.is_begun:
+        if stage.is_begun:
+            await self._open_again(setup, agent)
+        else:
             await self._begin(setup, agent)
         return await self.conclude(await self._watch(setup, agent))
 
@@ -62,7 +64,14 @@ class AgentSide:
             stage.prepare(agent),
             gate=self._needs_gate(setup, agent),
         )
-        await stage.start(plan, agent.network if setup is None else setup.network)
+        await stage.start(plan, agent if setup is None else setup)
+
+    async def _open_again(self, setup: Phase | None, agent: Phase) -> None:
+        """Have the doors of a container that was taken over: who served them may be gone, too."""
+        is_at_setup = setup is not None and not await self._has_begun()
+        doors = setup.doors if setup is not None and is_at_setup else agent.doors
+        if doors is not None:
+            await self.stage.container.open_doors(doors)
 
     async def _watch(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Wait for the agent's end, or bring it about when its time or its disk is used up.
@@ -73,10 +82,10 @@ class AgentSide:
         patience = self.stage.patience
         if setup is not None:
             limit_s = setup.timeout_s + patience.grace_s
-            found = await self.stage.within(limit_s, "setup", self._until_begun(setup, agent))
+            found = await self.stage.within(limit_s, setup, self._until_begun(setup, agent))
         if found is None or (isinstance(found, Overrun) and await self._has_begun()):
             limit_s = agent.timeout_s + patience.grace_s
-            found = await self.stage.within(limit_s, "agent", self._until_end())
+            found = await self.stage.within(limit_s, agent, self._until_end())
         if isinstance(found, Overrun):
             await self.stage.end()
             return self._ended_in(await self._note(), found.end(), setup)
@@ -101,7 +110,7 @@ class AgentSide:
             found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
             if isinstance(found, Note) and found.phase == "gate":
                 await self._system.note(after_setup=True)
-                await self.stage.switch(agent.network)
+                await self.stage.switch(agent)
                 await container.tell(script.go_text(container.nonce))
         found = await container.until(lambda note: note.is_certain or note.phase == "agent")
         return None if isinstance(found, Note) and found.phase != "failed" else found

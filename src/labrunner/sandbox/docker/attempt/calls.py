@@ -144,11 +144,11 @@ class DockerCalls:
         async with self._door:
             assert self._agent is not None
             if self.stage.must_renew:
-                await self.stage.renew(self._agent.network)
+                await self.stage.renew(self._agent)
             elif self.stage.is_alive:
                 return
             else:
-                await self.stage.start_again(self._agent.network)
+                await self.stage.start_again(self._agent)
             async with asyncio.timeout(READY_S):
                 await self.stage.container.until(lambda note: note.is_certain)
 

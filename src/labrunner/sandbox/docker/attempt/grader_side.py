@@ -64,11 +64,11 @@ class GraderSide:
         """Have a container that waits for the doorbell, on the grader's network."""
         stage = self.stage
         if stage.must_renew or (grader.afresh and not stage.is_renewed):
-            await stage.renew(grader.network)
+            await stage.renew(grader)
         elif stage.is_alive:
-            await stage.switch(grader.network)
+            await stage.switch(grader)
         else:
-            await stage.start_again(grader.network)
+            await stage.start_again(grader)
 
     async def _ring(self, bell: str) -> ContainerState | None:
         """Ring, again if the engine went away: a wrapper that has heard it ignores the second."""
@@ -93,7 +93,7 @@ class GraderSide:
         """Wait for the grader's answer; a state when its container died instead."""
         stage = self.stage
         answer = stage.container.until(self._has_answered)
-        found = await stage.within(grader.timeout_s + stage.patience.grace_s, "grader", answer)
+        found = await stage.within(grader.timeout_s + stage.patience.grace_s, grader, answer)
         if isinstance(found, Overrun):
             told = SandboxFailed("no_answer", "nothing came of the grader's start")
             failure = told if self._has_begun() else await self._blame(told)

@@ -11,7 +11,7 @@ from labrunner.sandbox.docker.attempt.grader_side import GraderSide
 from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.wrapper.configuration import Limits
-from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Reach
 from labrunner.sandbox.execution import ExecCall, ExecEnd
 
 
@@ -31,6 +31,11 @@ class DockerSandbox:
         if stage.spec.demands.fresh_grader or stage.must_renew or stage.is_renewed:
             return FRESH
         return "restarted" if self.stage.basics.restart else "separate_user"
+
+    @property
+    def reach(self) -> Reach:
+        """How phases come to their doors."""
+        return self.stage.reach
 
     async def run_agent(self, setup: Phase | None, agent: Phase) -> AgentRun:
         """Run setup and agent, or go on with them."""

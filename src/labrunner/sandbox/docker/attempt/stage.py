@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from labrunner.errors import SandboxFailed, SetupFailed
-from labrunner.experiment.resolved import Network
 from labrunner.files.strangers.settling import settle
 from labrunner.files.strangers.usage import count
 from labrunner.files.uninterrupted import insist
@@ -33,7 +32,7 @@ from labrunner.sandbox.docker.watching.sightings import BarrierRecord, write_rec
 from labrunner.sandbox.docker.watching.users import login
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.configuration import BRIDGE, mounts
-from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, SandboxSpec
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, Reach, SandboxSpec
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.processes.disk import DiskGuard
 from labrunner.sandbox.processes.enforcement import Share
@@ -49,13 +48,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrun:
-    """A phase used up what it had: its disk, or else its time."""
+    """A phase used up what it had: its disk, or else its time; or it was halted."""
 
     of_disk: bool
+    is_halted: bool = False
+    """Somebody wanted its end."""
 
     def end(self) -> PhaseEnd:
         """How the phase ended: by us."""
-        return PhaseEnd(exit_status=None, timed_out=not self.of_disk, over_disk=self.of_disk)
+        timed_out = not (self.of_disk or self.is_halted)
+        return PhaseEnd(exit_status=None, timed_out=timed_out, over_disk=self.of_disk)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Stage:
     expiry_s: int
     is_networked: bool
     """The container can be on a network at all."""
+    reach: Reach
+    """How phases come to their doors."""
     patience: ContainerPatience = PATIENCE
     is_begun: bool = False
     """Its plan was sent."""
@@ -120,8 +124,8 @@ class Stage:
             phase=phase, user=self.user(phase), scratch=f"{AGENTLAB}/scratch/{place}", input=given
         )
 
-    async def start(self, plan: str, network: Network) -> None:
-        """Start the container, put it on its first network, and hand over its plan."""
+    async def start(self, plan: str, first: Phase) -> None:
+        """Start the container, have the network and the doors of its first phase, and hand over its plan."""
         try:
             await self.container.start()
         except EngineRefused as refusal:
@@ -130,7 +134,7 @@ class Stage:
         if self.is_networked:
             # One that was taken off its network before it was started again is not on it now.
             self.is_online = (await self.container.look()).is_online
-            await self.switch(network)
+        await self.switch(first)
         try:
             await self.container.tell(plan)
         except StreamsEnded:
@@ -159,23 +163,23 @@ class Stage:
         finally:
             self.changes_s = time.monotonic() - started
 
-    async def start_again(self, network: Network) -> None:
+    async def start_again(self, first: Phase) -> None:
         """Start the container once more, for a grader alone, with a nonce that its last life did not know."""
         record = self.record or BarrierRecord(run=AgentRun(setup=None, agent=None))
         if record.restarts == self.container.life:
             self.record = record = BarrierRecord(run=record.run, restarts=record.restarts + 1)
             await asyncio.to_thread(write_record, self.spec.folders, self.record)
         self.container.life = record.restarts
-        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), network)
+        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), first)
 
-    async def renew(self, network: Network) -> None:
+    async def renew(self, first: Phase) -> None:
         """Go on in a pristine container of the same image, over the same folders."""
         if self.is_alive:
             await self.end()
         await self.container.detach()
         await self.furnish("grader")
         self.is_renewed = True
-        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), network)
+        await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), first)
 
     async def end(self, *, patience_s: float = 0.0) -> ContainerState:
         """See every process of the container end: by itself in this time, or killed."""
@@ -188,18 +192,19 @@ class Stage:
         if self.container_ids:
             await self.container.detach()
 
-    async def switch(self, network: Network) -> None:
-        """Put the container on the network, or take it off."""
-        if network.mode == "allow":
+    async def switch(self, phase: Phase) -> None:
+        """Put the container on the network, or take it off, and open the phase's doors."""
+        if phase.network.mode == "allow" and phase.doors is None:
             raise SandboxFailed(
                 "network", "docker sandboxes can't keep a list of allowed hosts; write none or full"
             )
-        wanted = network.mode == "full"
-        if wanted == self.is_online:
-            return
-        act = self.engine.connect if wanted else self.engine.disconnect
-        await act(self.container.id, BRIDGE)
-        self.is_online = wanted
+        wanted = phase.network.mode == "full"
+        if wanted != self.is_online:
+            act = self.engine.connect if wanted else self.engine.disconnect
+            await act(self.container.id, BRIDGE)
+            self.is_online = wanted
+        if phase.doors is not None:
+            await self.container.open_doors(phase.doors)
 
     async def reclaim(self) -> None:
         """Make the attempt's files ours, if its wrapper could not hand them back."""
@@ -236,9 +241,9 @@ class Stage:
         with SandboxFailed.during("settle", f"making durable what the agent left in {folders.root}"):
             await asyncio.to_thread(settle, (folders.workspace, folders.out, folders.state))
 
-    async def within(self, limit_s: float, name: PhaseName, work: Awaitable[T]) -> T | Overrun:
-        """Do the work unless time or the attempt's share of the disk runs out."""
-        limit = asyncio.timeout(limit_s)
+    async def within(self, limit_s: float, phase: Phase, work: Awaitable[T]) -> T | Overrun:
+        """Do the work unless time or the attempt's share of the disk runs out, or somebody halts it."""
+        limit, name = asyncio.timeout(limit_s), phase.name
         guard = DiskGuard(
             folders=self.guarded,
             share=Share.of(self.spec.plan),
@@ -247,16 +252,20 @@ class Stage:
             on_over=lambda: limit.reschedule(asyncio.get_running_loop().time()),
         )
         guard.start()
-        watch = asyncio.ensure_future(self._watch_layer(guard))
+        beside = [asyncio.ensure_future(self._watch_layer(guard))]
+        if phase.halt is not None:
+            beside.append(asyncio.ensure_future(_halt(phase.halt, limit)))
         try:
             async with limit:
                 found: T | Overrun = await work
         except TimeoutError:
-            found = Overrun(of_disk=guard.over)
+            is_halted = phase.halt is not None and phase.halt.is_set()
+            found = Overrun(of_disk=guard.over, is_halted=is_halted)
         finally:
             guard.stop()
-            watch.cancel()
-            await asyncio.wait([watch])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
         if guard.room.seen and name == "agent" and not guard.over and await self.is_over_disk():
             return Overrun(of_disk=True)
         guard.refuse_full()
@@ -347,6 +356,11 @@ class Stage:
         if state.exit_code in NO_COMMAND:
             return SetupFailed("no_shell", f"the image has no /bin/sh that can be started: {state.error}")
         return refusal
+
+
+async def _halt(halt: asyncio.Event, limit: asyncio.Timeout) -> None:
+    await halt.wait()
+    limit.reschedule(asyncio.get_running_loop().time())
 
 
 def can_look_into(folder: Path) -> bool:

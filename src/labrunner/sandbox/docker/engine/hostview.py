@@ -48,6 +48,14 @@ def list_processes(
     return (*found, *gone)
 
 
+def is_of(container: str, pid: int, *, proc: Path = PROC) -> bool:
+    """Whether this host's kernel says that a process belongs to a container."""
+    try:
+        return container in (proc / str(pid) / "cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
 def _find_group(container: str, memberships: Path, groups: Path) -> Path | None:
     """The control group that holds the whole container and is named after it."""
     for line in memberships.read_text(encoding="utf-8").splitlines():

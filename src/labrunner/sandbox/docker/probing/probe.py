@@ -63,7 +63,9 @@ async def _attempt(
     for folder in folders.all():
         folder.mkdir(parents=True)
     spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
-    _, agent_network, grader_network = demands.networks or (OFF, OFF, OFF)
+    asked = demands.networks or (OFF, OFF, OFF)
+    # Nobody serves a probe's doors.
+    _, agent_network, grader_network = (OFF if network.has_doors else network for network in asked)
     agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
     seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
     grader = _phase("grader", seen, demands.grader_user, grader_network)
