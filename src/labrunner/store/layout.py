@@ -104,6 +104,11 @@ class RunPaths:
         return self.root / "facts" / "marks.json"
 
     @property
+    def gateway(self) -> Path:
+        """The gateway's own folder."""
+        return self.root / "gateway"
+
+    @property
     def buffered(self) -> Path:
         """What went into the buffer."""
         return self.root / "buffered.jsonl"

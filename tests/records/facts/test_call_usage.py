@@ -1,6 +1,6 @@
 """What calls used, as an attempt's `usage` tells it."""
 
-from labrunner.records.facts.call_usage import UNPRICED, sum_calls
+from labrunner.records.facts.call_usage import UNPRICED, prefer_calls, sum_calls
 from labrunner.records.facts.model_call import CallTokens
 from tests.kit.gateway.callrows import make_row
 
@@ -44,3 +44,12 @@ def test_a_request_that_failed_counts_and_costs_nothing() -> None:
 def test_what_was_not_passed_on_or_is_free_is_no_request() -> None:
     free = [make_row(purpose="models"), make_row(purpose="count_tokens")]
     assert sum_calls([*free, make_row(end="declined", status=404), make_row(end="capped", status=402)]) == {}
+
+
+def test_what_an_agent_says_of_itself_stands_beside_what_was_metered() -> None:
+    said = {"tokens": 1, "cost_usd": 99.0, "cpu_s": 2.0}
+    used = prefer_calls(said, [make_row(tokens=CallTokens(input=1, output=1))])
+    assert used["tokens"] == 2
+    assert "cost_usd" not in used
+    assert (used["reported_tokens"], used["reported_cost_usd"], used["cpu_s"]) == (1, 99.0, 2.0)
+    assert prefer_calls(said, []) == said

@@ -9,12 +9,12 @@ import pytest
 
 from labrunner.files.strangers.masking import make_masker
 from labrunner.gateway.recording.calljournal import BODIES, CALLS, read_bodies, read_calls
+from labrunner.gateway.recording.doorjournal import DOORS
 from labrunner.gateway.telling.answering import hear_answer
 from labrunner.records.encoding import canonical
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.collecting.collection import Collected, collect
 from labrunner.trial.collecting.cut_off import redact_cut_off
-from labrunner.trial.collecting.recorded_calls import DOORS
 from tests.kit.gateway.front import make_client, run_gateway
 from tests.kit.gateway.provider import KEY, run_provider
 from tests.kit.syncing import listen

@@ -54,7 +54,7 @@ def describe_lineage(lineage: Lineage) -> str:
         causes = ", ".join(f"{cause} {number:,}" for cause, number in lineage.causes.items())
         parts.append(f"errors by cause: {causes}")
     used = [f"{lineage.tokens:,.0f} tokens"] if lineage.tokens is not None else []
-    used += [f"{lineage.cost_usd:,.2f} USD"] if lineage.cost_usd is not None else []
+    used += [f"{_write_money(lineage.cost_usd)} USD"] if lineage.cost_usd is not None else []
     if used:
         parts.append(f"they used {' and '.join(used)}")
     return f"before this run: {count} in {', '.join(lineage.runs)} ({'; '.join(parts)})"
@@ -73,3 +73,8 @@ _TOLD: Final[Mapping[str, str]] = {
 def _sum(name: str, attempts: Iterable[EarlierAttempt]) -> float | None:
     told = [float(attempt.usage[name]) for attempt in attempts if name in attempt.usage]
     return sum(told) if told else None
+
+
+def _write_money(amount: float) -> str:
+    """Money, to the cent; what is less than one is not nothing."""
+    return f"{amount:,.2f}" if amount >= 0.01 or not amount else f"{amount:.6f}".rstrip("0")

@@ -66,7 +66,10 @@ def compare(  # noqa: PLR0913 - the signature is the command line
             _print_json(contest, unmet)
         else:
             console = make_console()
-            console.print(show_comparisons(contest.comparisons, contest.retry_shift, contest.cautions))
+            told = show_comparisons(
+                contest.comparisons, contest.retry_shift, contest.cautions, contest.figures
+            )
+            console.print(told)
             for sentence in contest.differences:
                 console.print(make_item("not the same:", sentence, "yellow"))
     raise typer.Exit(tell_unmet(unmet))

@@ -9,6 +9,7 @@ from labrunner.analysis.comparing.comparison import Comparison, Range, is_conclu
 from labrunner.analysis.comparing.flips import Flip
 from labrunner.analysis.comparing.pairing import Dropped
 from labrunner.analysis.comparing.questions import Answer
+from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.judging.cautions import Caution, describe_caution
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.judging.sentences import describe, describe_p
@@ -16,8 +17,18 @@ from labrunner.display.results.report import show_shift
 from labrunner.display.text.chart import Dot, DotChart, fit_scale
 from labrunner.display.text.console import indent, make_fields, make_item, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_figure, format_range
+from labrunner.records.facts.call_usage import UNPRICED
 
 NAMED: Final = 5
+_USE: Final = (
+    "variant",
+    "tokens",
+    "a trial",
+    "spent (USD)",
+    "a trial ",
+    "a solved task",
+    "calls without a price",
+)
 _STYLES: Final = {"better": "green", "worse": "red", "undecided because of errors": "yellow"}
 
 
@@ -25,16 +36,50 @@ def show_comparisons(
     comparisons: Sequence[Comparison],
     retry_shift: RetryShift | None,
     cautions: Sequence[tuple[str, Caution]] = (),
+    figures: Sequence[Figures] = (),
 ) -> RenderableType:
-    """Show comparisons, whether retries may have bent them, and what else to beware of, run by run."""
+    """Show comparisons, what variants used, whether retries bent them, and what else to beware of."""
     warnings = [describe_caution(caution, run) for run, caution in cautions]
     return stack(
         _show_chart(comparisons),
         *(stack(make_line(""), _show_one(each)) for each in comparisons),
+        _show_use(figures),
         stack(make_line(""), show_shift(retry_shift)) if retry_shift else None,
         make_line("") if warnings else None,
         *(make_item("warning:", warning, "yellow") for warning in warnings),
     )
+
+
+def _show_use(figures: Sequence[Figures]) -> RenderableType | None:
+    """Show tokens and money of each variant, where any tells them."""
+    telling = [each for each in figures if "tokens" in each.expense or "cost_usd" in each.expense]
+    if not telling:
+        return None
+    rows = [
+        (
+            each.variant_id,
+            _sum(each, "tokens", ",.0f"),
+            _mean(each, "tokens", ",.0f"),
+            _sum(each, "cost_usd", ".4f"),
+            _mean(each, "cost_usd", ".4f"),
+            "-" if each.price is None or each.price.value is None else f"{each.price.value:.4f}",
+            _sum(each, UNPRICED, ",.0f") if UNPRICED in each.expense else "",
+        )
+        for each in telling
+    ]
+    columns = [*_USE] if any(row[-1] for row in rows) else [*_USE[:-1]]
+    kept = [row[: len(columns)] for row in rows]
+    return stack(make_line(""), make_table(columns, kept, numbers=columns[1:]))
+
+
+def _sum(figures: Figures, name: str, form: str) -> str:
+    quantity = figures.expense.get(name)
+    return "-" if quantity is None else f"{quantity.total:{form}}"
+
+
+def _mean(figures: Figures, name: str, form: str) -> str:
+    quantity = figures.expense.get(name)
+    return "-" if quantity is None else f"{quantity.total / quantity.trials:{form}}"
 
 
 def _show_chart(comparisons: Sequence[Comparison]) -> RenderableType | None:

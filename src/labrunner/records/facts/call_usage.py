@@ -23,9 +23,13 @@ def is_request(call: CallRow) -> bool:
 
 
 def prefer_calls(reported: Mapping[str, float | int], calls: Iterable[CallRow]) -> dict[str, float | int]:
-    """An attempt's use: by its calls; what its agent says of the same stays beside it, as `reported_…`."""
+    """An attempt's use: by its calls; what its agent says of the same stays beside it, as `reported_…`.
+
+    That holds for money, too, where no call has a price: an agent's word is not put in the meter's place.
+    """
     used = sum_calls(calls)
-    kept = {f"reported_{name}" if name in used else name: amount for name, amount in reported.items()}
+    metered = {*used, "cost_usd"} if used else set()
+    kept = {f"reported_{name}" if name in metered else name: amount for name, amount in reported.items()}
     return {**kept, **used}
 
 

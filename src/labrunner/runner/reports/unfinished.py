@@ -138,6 +138,7 @@ def known_masker(paths: RunPaths, values: Mapping[str, str]) -> Masker:
     experiment = read_experiment(paths)
     names = {name for variant in experiment.variants for name in variant.agent.secrets}
     names |= {name for task in experiment.tasks for name in task.grader.secrets}
+    names |= {entry.key for variant in experiment.variants for entry in variant.models if entry.key}
     return make_masker({name: values[name] for name in names if name in values})
 
 

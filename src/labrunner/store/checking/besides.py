@@ -132,7 +132,7 @@ def _files(paths: RunPaths) -> tuple[Path, ...]:
     rows = (paths.predictions, paths.scores, paths.trials, paths.timings)
     once = (paths.run, paths.tasks, paths.schedule, paths.earlier, paths.lock)
     views = (paths.status, paths.summary, paths.invalidations, paths.marks, paths.buffered, paths.reserve)
-    folders = (paths.salvage, paths.trial_folders, paths.scores.parent, paths.trials.parent)
+    folders = (paths.salvage, paths.trial_folders, paths.scores.parent, paths.trials.parent, paths.gateway)
     return (*buffer, *rows, *once, *views, *folders, paths.commits)
 
 

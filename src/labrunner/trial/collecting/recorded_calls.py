@@ -23,13 +23,13 @@ from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove
 from labrunner.gateway.dialects.speech import Heard
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
+from labrunner.gateway.recording.doorjournal import DOORS
 from labrunner.gateway.telling.answering import hear_answer, tell_answer
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.model_call import BodyRow, CallRow
 from labrunner.trial.collecting.redaction import Redactor
 
-DOORS: Final = "doors.jsonl"
 RECORDED: Final = (CALLS, BODIES, DOORS)
 """Files beside an attempt's folders that only the gateway writes."""
 
