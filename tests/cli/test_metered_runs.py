@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.files.strangers.hostile import read_plain
 from tests.kit.cli.calling import GRADER, lab, write_experiment
 
 TALKS = """
@@ -89,9 +88,8 @@ def test_tokens_and_money_of_all_attempts_are_the_meters_and_go_on_in_retries(fo
 
     for run in ("r1", "r2"):
         assert lab("verify", run, cwd=folder).out.startswith(f"{run}: sound, complete")
-    files = [path for path in (folder / ".lab").rglob("*") if path.is_file()]
-    held = [read_plain(path.parent, path.name, cap=1 << 30) for path in files]
-    assert not [path for path, data in zip(files, held, strict=True) if b"hunter2" in bytes(data)]
+    files = [path for path in (folder / ".lab").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not [path for path in files if b"hunter2" in path.read_bytes()]
     shown = lab("show", "r2", "t1.a", cwd=folder).out
     assert "user       word 1 [masked:A_SECRET]" in shown
     assert "in all: 2 calls, 300 tokens in, 30 out, $0.0006" in shown
