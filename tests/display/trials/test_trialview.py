@@ -147,6 +147,15 @@ def test_what_an_agent_said_left_and_changed_is_told() -> None:
     assert "/usr/bin/tool7, and 22 more" in shown
 
 
+def test_a_trial_that_was_judged_in_a_fresh_container_says_so_and_what_that_proves() -> None:
+    row = msgspec.structs.replace(graded(value=0.0), barrier="fresh_container", flags=("system_changed",))
+    shown = to_text(show_trial(row, None, logs={}), 200)
+    assert "fresh_container: the grader's container never held an agent" in shown
+    assert "in a fresh container, because the agent changed the system of its own" in shown
+    asked = msgspec.structs.replace(row, flags=())
+    assert "because the agent" not in to_text(show_trial(asked, None, logs={}), 200)
+
+
 def test_a_patch_is_shown_line_by_line() -> None:
     row = graded()
     patch = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\x1b[2J\n+new\n" + "+more\n" * 100

@@ -191,6 +191,22 @@ async def test_an_agents_change_of_what_setup_installed_is_found(
     assert completion.end.flags == ("not_graded", "system_changed")
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees when a container's files were changed")
+@pytest.mark.parametrize(("change", "is_changed"), [(":", False), ("echo evil > /opt/tool", True)])
+async def test_what_setup_installs_is_there_unless_the_agent_changed_something(
+    trial: Trial, change: str, is_changed: bool
+) -> None:
+    trial.task = {"setup": Setup(command=shell("mkdir /opt; echo tool > /opt/tool"), timeout_s=5.0)}
+    trial.agent = shell(change)
+    trial.grader = shell(f"cat /opt/tool; {PASS}")
+    completion = await trial.carry_out()
+    assert isinstance(completion.end, Graded)
+    assert completion.end.flags == (("system_changed",) if is_changed else ())
+    assert completion.barrier == ("fresh_container" if is_changed else "restarted")
+    assert trial.log("grader.stdout") == ("" if is_changed else "tool\n")
+
+
 async def test_setup_that_fails_is_its_own_cause(trial: Trial) -> None:
     trial.task = {"setup": Setup(command=shell("exit 9"), timeout_s=5.0)}
     completion = await trial.carry_out()

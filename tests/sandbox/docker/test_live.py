@@ -23,6 +23,7 @@ def write_waiting(folder: Path, image: str) -> Path:
         },
         "sandbox": {"kind": "docker", "image": image, "memory_mb": 256, "pull": "never"},
         "min_free_disk_gb": 0,
+        "on_system_change": "flag",
     }
     (folder / "experiment.yaml").write_text(json.dumps({"schema": 1, **experiment}))
     return folder

@@ -37,6 +37,7 @@ sandbox: {{kind: docker, image: "{image}", memory_mb: 64}}
 keep: {{workspace: always}}
 fail_on_error: false
 min_free_disk_gb: 0
+on_system_change: flag
 """
 STRICT = """
 grep -q right answer && v=pass || v=fail

@@ -5,6 +5,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from labrunner.files.strangers.masking import make_masker
 from labrunner.records.facts.transcript_events import follow_conversations, known_messages, read_events
 from labrunner.solve.values.messages import ChatMessage, ChatMessageAssistant, ChatMessageUser, to_plain
@@ -27,6 +29,24 @@ def test_a_conversation_that_repeats_itself_costs_its_length(tmp_path: Path) -> 
             "and now?",
         ]
     assert sizes[1] < 5 * sizes[0]
+
+
+SECRET = "sk-ä-very-secret-0123456789"
+
+
+@pytest.mark.parametrize("secret_at", range(0, 40, 3))
+def test_a_text_is_not_cut_within_a_secret(secret_at: int) -> None:
+    told: list[bytes] = []
+    transcript = Transcript(lambda _, line: told.append(line), make_masker({"KEY": SECRET}))
+    text = "é" * 3000
+    for cut in (750, 3000 - 250):
+        start = cut - 35 + secret_at
+        text = text[:start] + SECRET + text[start + len(SECRET) :]
+    kept = transcript.shorten(text, 1000)
+    transcript.add("said", text=kept)
+    assert "characters left out here" in kept
+    line = told[-1].decode()
+    assert not any(SECRET[at : at + 6] in line for at in range(len(SECRET) - 6)), line
 
 
 def test_what_every_call_was_asked_can_be_told_again() -> None:

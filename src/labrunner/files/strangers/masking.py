@@ -69,6 +69,13 @@ class Masker:
             case _:
                 return value
 
+    def step_aside(self, data: bytes, cut: int) -> tuple[int, int]:
+        """Where to cut instead, before and after, so that no secret is cut in two: halves are not found."""
+        for at, cover in self.cover(data).items():
+            if at < cut < at + len(cover):
+                return at, at + len(cover)
+        return cut, cut
+
     def cover(self, data: bytes) -> dict[int, bytes]:
         """What to write over each secret in place, by offset: as long as what it covers."""
         covers: dict[int, bytes] = {}

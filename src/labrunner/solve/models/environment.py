@@ -15,7 +15,6 @@ from labrunner.sandbox.door import AgentRun
 from labrunner.sandbox.execution import MAX_OUTPUT, ExecCall, ExecEnd, ExecSandbox
 from labrunner.solve.models.surroundings import Running, running
 from labrunner.solve.values.meter import LimitExceeded
-from labrunner.solve.values.transcript import shorten
 
 T = TypeVar("T")
 MAX_FILE: Final = 100 * 1024 * 1024
@@ -72,7 +71,7 @@ class SandboxEnvironment:
         if end.over_disk:
             raise LimitExceeded("disk", "the sandbox's disk is full")
         if end.timed_out:
-            said = shorten(_decode(end.stdout) + _decode(end.stderr), SHOWN)
+            said = self._attempt.transcript.shorten(_decode(end.stdout) + _decode(end.stderr), SHOWN)
             raise TimeoutError(
                 f"the command ran into its time limit of {timeout:g} s" + f"\n{said}" * bool(said)
             )
@@ -132,15 +131,16 @@ class SandboxEnvironment:
             self._calls.discard(task)
 
     def _note(self, cmd: Sequence[str], end: ExecEnd) -> None:
-        self._attempt.transcript.add(
+        transcript = self._attempt.transcript
+        transcript.add(
             "sandbox",
             action="exec",
-            command=[shorten(word, SHOWN) for word in cmd],
+            command=[transcript.shorten(word, SHOWN) for word in cmd],
             exit_status=end.exit_status,
             timed_out=end.timed_out,
             seconds=round(end.seconds, 6),
-            stdout=shorten(_decode(end.stdout), SHOWN),
-            stderr=shorten(_decode(end.stderr), SHOWN),
+            stdout=transcript.shorten(_decode(end.stdout), SHOWN),
+            stderr=transcript.shorten(_decode(end.stderr), SHOWN),
         )
 
 

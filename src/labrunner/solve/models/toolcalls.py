@@ -13,7 +13,6 @@ from labrunner.solve.models.surroundings import running
 from labrunner.solve.values.messages import ChatMessageAssistant, ChatMessageTool, ToolCall, ToolCallError
 from labrunner.solve.values.meter import LimitExceeded
 from labrunner.solve.values.tool import MAX_OUTPUT, Tool, ToolError
-from labrunner.solve.values.transcript import shorten
 
 
 async def execute_tools(
@@ -27,7 +26,7 @@ async def _answer(call: ToolCall, tools: Sequence[Tool], max_output: int) -> Cha
     transcript, started = running().transcript, time.monotonic()
     transcript.add("tool_call", id=call.id, function=call.function, arguments=call.arguments)
     content, error = await _outcome(call, tools)
-    told = ChatMessageTool(shorten(content, max_output), call.id, call.function, error)
+    told = ChatMessageTool(transcript.shorten(content, max_output), call.id, call.function, error)
     transcript.add(
         "tool",
         id=call.id,

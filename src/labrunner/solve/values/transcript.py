@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from labrunner.files.strangers.masking import Masker
+from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.records.facts.transcript_events import Spoken
 from labrunner.solve.values.messages import ChatMessage, as_text, fingerprint, to_plain
 from labrunner.solve.values.plain import as_number
 
 MAX_TEXT: Final = 256 * 1024
 """Characters of one text that an event keeps; the middle of a longer one is left out."""
+NO_SECRETS: Final = make_masker({})
 
 
 def _spell(value: object) -> Any:  # noqa: ANN401 - plain JSON
@@ -76,8 +77,13 @@ class Transcript:
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self._known)
-            self.add("message", id=number, message=_shortened(to_plain(message)))
+            plain = to_plain(message)
+            self.add("message", id=number, message={**plain, "content": self.shorten(plain["content"])})
         return number
+
+    def shorten(self, text: str, most: int = MAX_TEXT) -> str:
+        """A text with its middle left out where it is long, cut within no secret: halves are not found."""
+        return shorten(text, most, self._masker)
 
 
 @lru_cache(maxsize=2)
@@ -90,14 +96,18 @@ def _now() -> str:
     return f"{_second(int(seconds))}.{int(fraction * 1000):03}Z"
 
 
-def shorten(text: str, most: int = MAX_TEXT) -> str:
+def shorten(text: str, most: int = MAX_TEXT, masker: Masker = NO_SECRETS) -> str:
     """A text with its middle left out where it is long."""
     if len(text) <= most:
         return text
     head = most * 3 // 4
-    tail = most - head
-    return f"{text[:head]}\n[{len(text) - most} characters left out here]\n{text[-tail:]}"
+    end, _ = _step_aside(text, head, masker)
+    _, start = _step_aside(text, len(text) - (most - head), masker)
+    return f"{text[:end]}\n[{start - end} characters left out here]\n{text[start:]}"
 
 
-def _shortened(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "content": shorten(plain["content"])} if len(plain["content"]) > MAX_TEXT else plain
+def _step_aside(text: str, cut: int, masker: Masker) -> tuple[int, int]:
+    before = text[max(0, cut - masker.longest) : cut].encode(errors="replace")
+    after = text[cut : cut + masker.longest].encode(errors="replace")
+    first, last = masker.step_aside(before + after, len(before))
+    return cut - len(before[first:].decode()), cut + len(after[: last - len(before)].decode())

@@ -204,12 +204,9 @@ def _head_and_tail(path: Path, masker: Masker) -> bytes:
 
 
 def _step_aside(fd: int, cut: int, masker: Masker) -> tuple[int, int]:
-    """Where to cut instead, before and after, so that no secret is cut in two: halves are not found."""
     start = max(0, cut - masker.longest)
-    for offset, cover in masker.cover(os.pread(fd, 2 * masker.longest, start)).items():
-        if start + offset < cut < start + offset + len(cover):
-            return start + offset, start + offset + len(cover)
-    return cut, cut
+    before, after = masker.step_aside(os.pread(fd, 2 * masker.longest, start), cut - start)
+    return start + before, start + after
 
 
 def _rewrite(path: str, data: bytes) -> None:
