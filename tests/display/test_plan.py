@@ -4,13 +4,24 @@ from pathlib import Path
 import pytest
 
 from labrunner.display.plan import (
+    describe_limits,
     describe_network,
     describe_sandbox,
     describe_threshold,
     format_command,
     show_plan,
 )
-from labrunner.experiment.resolved import DeclaredMetric, Experiment, Keep, Network, Order
+from labrunner.experiment.resolved import (
+    AgentLimits,
+    DeclaredMetric,
+    Experiment,
+    Folder,
+    Keep,
+    ModelEntry,
+    ModelPrice,
+    Network,
+    Order,
+)
 from labrunner.experiment.resolving.load import load
 from labrunner.policy.budget import Budget
 from labrunner.runner.upkeep.footprint import Footprint
@@ -116,11 +127,39 @@ def test_commands_are_written_as_one_would_type_them() -> None:
     assert format_command(("sh", "-c", "echo a b", "")) == "sh -c 'echo a b' ''"
 
 
+def test_the_plan_tells_who_answers_and_by_whose_key(experiment: Experiment) -> None:
+    script = Folder(path="/e/answers.json", digest="sha256:1")
+    models = (
+        ModelEntry(name="own", dialect="openai", key="OPENAI_API_KEY", server_tools=("web_search",)),
+        ModelEntry(name="mock", dialect="gemini", script=script, max_retries=1),
+        ModelEntry(
+            name="near", dialect="openai", base_url="http://h/v1", prices={"m": ModelPrice(input=1, output=2)}
+        ),
+    )
+    first, *rest = experiment.variants
+    lines = lines_of(replace(experiment, variants=(replace(first, models=models), *rest)))
+    for expected in (
+        "models (through the gateway)",
+        "own openai: at its own provider, key in OPENAI_API_KEY; may carry out web_search itself; "
+        "10 requests at once, 3 retries",
+        "mock gemini: answered by the script /e/answers.json sha256:1; 10 requests at once, 1 retry",
+        "near openai: http://h/v1, no key; prices of m; 10 requests at once, 3 retries",
+    ):
+        assert expected in lines
+    assert "models (through the gateway)" not in lines_of(experiment)
+
+
 def test_networks_and_limits_are_told_in_words(experiment: Experiment) -> None:
     assert describe_network(Network(mode="none")) == "none"
     assert describe_network(Network(mode="allow", hosts=("a.example", "b.example"))) == (
         "allowed: a.example, b.example"
     )
+    assert describe_network(Network(mode="none", models=("a", "b"))) == "models: a, b"
+    assert describe_network(Network(mode="allow", models=("a",), hosts=("h",))) == "models: a; allowed: h"
+    assert describe_network(Network(mode="full", models=("a",))) == "models: a; full"
+    assert describe_limits(AgentLimits()) == ""
+    limits = AgentLimits(cost_usd=0.5, tokens=100_000, requests=3)
+    assert describe_limits(limits) == "0.5 USD, 100,000 tokens, 3 requests an attempt"
     plan = replace(experiment.variants[0].sandbox, kind="docker", image="my/image:1", asked=("cpus",))
     assert describe_sandbox(plan) == (
         "docker my/image:1; 2 cpus, 2048 MB memory, 512 processes, 10240 MB disk (enforced; asked for: cpus)"

@@ -12,9 +12,11 @@ from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
 from labrunner.experiment.resolved import (
+    AgentLimits,
     DeclaredMetric,
     Experiment,
     Grader,
+    ModelEntry,
     Network,
     Policy,
     Program,
@@ -37,6 +39,7 @@ def show_plan(
     return stack(
         make_line(experiment.name, "bold"),
         make_fields([*_overview(experiment), *_describe_disk(experiment, footprint)]),
+        *_show_models(experiment),
         *(_show_variant(variant) for variant in experiment.variants),
         *(_show_graders(experiment) if experiment.tasks[0].grader.command else ()),
         make_line(""),
@@ -129,6 +132,7 @@ def _show_variant(variant: Variant) -> RenderableType:
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),
         ("network", describe_network(agent.network) if not variant.sandbox.is_none else ""),
+        ("models' limits", describe_limits(agent.limits)),
         ("time limit", f"{agent.timeout_s:g} s" if agent.command else ""),
         ("sandbox", describe_sandbox(variant.sandbox)),
     ]
@@ -186,6 +190,40 @@ def describe_network(network: Network) -> str:
         return models
     rest = f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
     return f"{models}; {rest}" if models else rest
+
+
+def describe_limits(limits: AgentLimits) -> str:
+    """Say what one attempt may use of its models; empty where that is not limited."""
+    given = [
+        (limits.cost_usd, "USD"),
+        (limits.tokens, "tokens"),
+        (limits.requests, "requests"),
+    ]
+    told = ", ".join(f"{amount:,g} {unit}" for amount, unit in given if amount is not None)
+    return f"{told} an attempt" if told else ""
+
+
+def _show_models(experiment: Experiment) -> list[RenderableType]:
+    """Show who answers, and by whose key."""
+    if not experiment.models:
+        return []
+    fields = [(entry.name, _describe_model(entry)) for entry in experiment.models]
+    return [make_line(""), make_line("models (through the gateway)"), indent(make_fields(fields))]
+
+
+def _describe_model(entry: ModelEntry) -> str:
+    if entry.script is not None:
+        where = f"answered by the script {entry.script.path}  {entry.script.digest}"
+    else:
+        where = entry.base_url or "at its own provider"
+        where += f", key in {entry.key}" if entry.key else ", no key"
+    told = [f"{entry.dialect}: {where}"]
+    told += [f"prices of {', '.join(entry.prices)}"] if entry.prices else []
+    told += [f"may carry out {', '.join(entry.server_tools)} itself"] if entry.server_tools else []
+    told += [
+        f"{entry.max_connections} requests at once, {format_count(entry.max_retries, 'retry', 'retries')}"
+    ]
+    return "; ".join(told)
 
 
 def _describe_program(program: Program) -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
-"""A grader tried on a workspace that no agent has touched: if that passes, its verdicts are worthless."""
+"""An attempt whose agent does nothing: its doors are opened for real, and no grader may pass it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from labrunner.executor.door import Discard
 from labrunner.experiment.resolved import Experiment
@@ -15,6 +17,12 @@ from labrunner.sandbox.door import Check
 from labrunner.trial.assignment import Assignment
 
 NOTHING = ("/bin/sh", "-c", ":")
+REACHES: Final = {
+    "planted": "agents find their models and hosts on their sandbox's own loopback, where nothing else is",
+    "bridge": "agents find their models and hosts at an address of this host, over a network that leads only "
+    "here; what else listens on all addresses of this host can be reached, too",
+    "loopback": "agents find their models and hosts on this host's loopback, which they share",
+}
 
 
 class Deaf:
@@ -33,8 +41,8 @@ class Deaf:
         """Nothing to keep."""
 
 
-async def smoke(experiment: Experiment, options: RunOptions) -> Check:
-    """Grade the first task after an agent that does nothing."""
+async def smoke(experiment: Experiment, options: RunOptions) -> list[Check]:
+    """Grade the first task after an agent that does nothing, and say how it would have reached its models."""
     idle = _idle(experiment)
     task, variant = idle.tasks[0], idle.variants[0]
     assignment = Assignment(
@@ -53,7 +61,14 @@ async def smoke(experiment: Experiment, options: RunOptions) -> Check:
             await executor.release(assignment, Discard(workspace=True, logs=True))
         finally:
             await executor.close()
-    return judge(completion, task.id)
+    return [*judge_reach(completion), judge(completion, task.id)]
+
+
+def judge_reach(completion: Completion) -> Iterator[Check]:
+    """Say how the doors of the gateway were opened in the sandbox, if it has any."""
+    way = completion.timing.limits.get("reach")
+    if isinstance(way, str):
+        yield Check(name="reach", passed=True, message=f"{way}: {REACHES[way]}")
 
 
 def judge(completion: Completion, task_id: str) -> Check:

@@ -41,6 +41,26 @@ def test_what_is_built_in_is_listed_of_the_machine_and_no_news_of_an_experiment(
     assert {each["door"] for each in lab("doctor", "--json", cwd=home).json()["known"]} >= {"sandbox kind"}
 
 
+def test_a_model_is_asked_and_how_a_sandbox_reaches_it_is_said(tmp_path: Path) -> None:
+    lab("init", "fresh", "--template", "agent", cwd=tmp_path)
+    answer = lab("doctor", cwd=tmp_path / "fresh")
+    assert answer.code == 0, answer.out + answer.err
+    assert "answers.json has 25 answers: nobody is asked" in answer.out
+    (reach,) = [line for line in answer.out.splitlines() if line.startswith("ok  reach")]
+    assert ("planted: " if "bubblewrap" in answer.out else "loopback: ") in reach
+
+
+def test_a_model_that_does_not_answer_is_an_error_unless_nobody_is_to_be_asked(tmp_path: Path) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=1)
+    with (folder / "experiment.yaml").open("a") as file:
+        file.write('models: {m: {dialect: openai, base_url: "http://127.0.0.1:1/v1"}}\n')
+    network = ("--set", "agent.network={models: [m], allow: full}")
+    asked = lab("doctor", *network, cwd=folder)
+    assert asked.code == 2
+    assert "http://127.0.0.1:1/v1: nothing listens there; is the server started?" in asked.out
+    assert lab("doctor", "--offline", *network, cwd=folder).code == 0
+
+
 @pytest.mark.parametrize("command", ["plan", "doctor"])
 def test_a_solution_is_said_not_to_be_used_yet(tmp_path: Path, command: str) -> None:
     folder = write_experiment(tmp_path / "e", tasks=1)

@@ -125,6 +125,14 @@ REFUSED: dict[str, tuple[str, str]] = {
         with_models("{}", "agent: {command: x, network: {hosts: [a]}}\n"),
         "experiment.yaml:4: agent.network: must be none, full or {models: [name, …], allow: [host, …]}, found a map with the unknown field 'hosts'",
     ),
+    "a page where a host should be": (
+        with_models("{}", 'agent: {command: x, network: {allow: ["https://example.com/x"]}}\n'),
+        "experiment.yaml:4: agent.network: allow: 'https://example.com/x' can't be allowed: write a host and, if need be, a port; no address of a page, no network",
+    ),
+    "every host": (
+        with_models("{}", 'agent: {command: x, network: {allow: ["*"]}}\n'),
+        "experiment.yaml:4: agent.network: allow: '*' can't be allowed: to reach every host, write `network: full`",
+    ),
     "models for a grader": (
         f"name: x\n{TASKS}agent: {{command: x}}\ngrader: {{command: x, network: {{models: [m]}}}}\n",
         "experiment.yaml:4: grader.network: models are for agents only: write none, full or {allow: [host, …]}",

@@ -16,6 +16,7 @@ from labrunner.registry import BUILT_IN
 from labrunner.runner.smoke import smoke
 from labrunner.runner.start import RunOptions, preflight
 from labrunner.runner.upkeep.machine import examine_machine
+from labrunner.runner.upkeep.model_checks import try_models
 from labrunner.sandbox import registry
 from labrunner.sandbox.door import Check
 
@@ -25,7 +26,11 @@ def doctor(call: Call) -> int:
     if not call.targets:
         return _examine_machine(call)
     options = replace(call.options(), make=registry.remember(anew=True))
-    checks = [check for experiment in call.experiments() for check in _examine(experiment, options)]
+    checks = [
+        check
+        for experiment in call.experiments()
+        for check in _examine(experiment, options, is_offline=call.offline)
+    ]
     _print(checks, as_json=call.as_json)
     is_well = all(check.passed or check.severity == "warning" for check in checks)
     return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
@@ -43,14 +48,16 @@ def _examine_machine(call: Call) -> int:
     return int(ExitCode.SUCCESS)
 
 
-def _examine(experiment: Experiment, options: RunOptions) -> list[Check]:
-    """Preflight, and if all is well a grader that gets nothing to grade."""
+def _examine(experiment: Experiment, options: RunOptions, *, is_offline: bool) -> list[Check]:
+    """Preflight, a request to each model, and if all is well a grader that gets nothing to grade."""
     checks = list(asyncio.run(preflight(experiment, options)))
+    if experiment.models and not is_offline:
+        checks += asyncio.run(try_models(experiment, options.secrets))
     program = experiment.variants[0].program
     if program is not None and program.in_process:
         return checks  # solvers in Python can't be told to do nothing
     if all(check.passed or check.severity == "warning" for check in checks):
-        checks.append(asyncio.run(smoke(experiment, options)))
+        checks += asyncio.run(smoke(experiment, options))
     return checks
 
 

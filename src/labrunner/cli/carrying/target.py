@@ -52,6 +52,7 @@ class Call:
     log_dir: Path
     as_json: bool = False
     dry_run: bool = False
+    offline: bool = False
     reuse: Path | None = None
     reuse_edited: bool = False
     attempts: int | None = None

@@ -24,18 +24,21 @@ NEXT: Final = {
     "minimal": "lab run",
     "ab": "lab run",
     "docker": "lab run",
+    "agent": "lab run",
     "python": f"lab run files.py {flag('model')} mock/answers.json",
 }
 """The templates, and what runs each as it is."""
 SANDBOX: Final = "@SANDBOX@"
 """Stands in templates for the kind of sandbox that works here."""
+OPEN: Final = "@OPEN@"
+"""Stands in a network for what the kind that works here leaves open beside it."""
 
 _Dir = Annotated[Path, typer.Argument(metavar="DIR", help="where to write it")]
 _Template = Annotated[
     str,
     typer.Option(
         help="minimal: one agent; ab: two versions compared; docker: in containers; "
-        "python: a task written in Python, and a model"
+        "agent: one that calls a model; python: a task written in Python, and a model"
     ),
 ]
 
@@ -54,7 +57,8 @@ def init(directory: _Dir = Path(), template: _Template = "minimal") -> None:
         for path, text in files.items():
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text.replace("@NAME@", name).replace(SANDBOX, kind), encoding="utf-8")
+            filled = text.replace("@NAME@", name).replace(SANDBOX, kind)
+            target.write_text(filled.replace(OPEN, "" if works else ", allow: full"), encoding="utf-8")
     say(f"wrote {len(files)} files to {directory}")
     if not works and any(SANDBOX in text for text in files.values()):
         say(f"{BUBBLEWRAP} does not work here ({reason}), so it uses the sandbox `{PROCESS}`: no isolation")

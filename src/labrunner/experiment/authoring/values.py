@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator
 
+from labrunner.experiment.allowlist import parse_line
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.resolved import Network
 from labrunner.experiment.sandbox_kinds import check_kind
@@ -110,6 +111,11 @@ def _parse_network(value: object, right: str) -> Network:
     if allow == "full" and names:
         return Network(mode="full", models=names)
     hosts = _texts(allow, "allow", "hosts") if "allow" in value else ()
+    for host in hosts:
+        try:
+            parse_line(host)
+        except ValueError as error:
+            raise BadValue(f"allow: {error}") from error
     return Network(mode="allow" if hosts else "none", hosts=hosts, models=names)
 
 

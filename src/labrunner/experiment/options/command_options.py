@@ -157,6 +157,15 @@ TELLING_OPTIONS: Final = (
         functions=(),
     ),
     RunOption(
+        name="offline",
+        goal=OfCommand("offline"),
+        flags=("--offline",),
+        help="ask no model whether it answers",
+        commands=("doctor",),
+        word=bool,
+        functions=(),
+    ),
+    RunOption(
         name="json",
         goal=OfCommand("as_json"),
         flags=("--json",),

@@ -111,6 +111,18 @@ class PriceList:
         return Cost(usd=found.total_price, source=source, priced_on=f"{at:%Y-%m-%d}")
 
 
+def name_table(dialect: Dialect, base_url: str | None) -> str | None:
+    """The table that prices models of a provider, and what it calls him; None where it does not know him."""
+    from genai_prices.data_snapshot import get_snapshot  # only asked before a run
+
+    known = _PROVIDERS[dialect] if base_url is None else None
+    try:
+        provider = get_snapshot().find_provider(None, known, base_url)
+    except LookupError:
+        return None
+    return f"genai-prices {genai_prices.__version__} ({provider.id})"
+
+
 def _make_consistent(tokens: Tokens) -> Tokens:
     """Parts are no larger than what they are part of, whatever a provider says."""
     write = min(tokens.cache_write, tokens.input)

@@ -216,8 +216,8 @@ def _open(told: ToldModel) -> AbstractAsyncContextManager[ProviderLink]:
     return open_link(make_entry(told), open_script(told.dialect, Path(told.script)))
 
 
-def make_entry(told: ToldModel) -> ProviderEntry:
-    """An entry, as the server knows it."""
+def make_entry(told: ToldModel, *, connect_s: float = 10.0, silence_s: float = 600.0) -> ProviderEntry:
+    """An entry, as the server knows it, with how long its provider is waited for."""
     told = told if told.script is None else msgspec.structs.replace(told, base_url=SCRIPT_URL, key=None)
     base = told.base_url or HOMES[told.dialect]
     own = {name: _make_price(price) for name, price in told.prices.items()}
@@ -230,6 +230,8 @@ def make_entry(told: ToldModel) -> ProviderEntry:
         max_connections=told.max_connections,
         max_retries=told.max_retries,
         server_tools=frozenset(told.server_tools),
+        connect_s=connect_s,
+        silence_s=silence_s,
     )
 
 

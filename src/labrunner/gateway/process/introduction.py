@@ -17,7 +17,7 @@ def greet(experiment: Experiment, secrets: Mapping[str, str], trials: Path) -> H
     """Introduce an experiment, with the values of its keys."""
     policy = experiment.policy
     budget = ToldCaps(cost_usd=policy.budget.cost_usd, tokens=policy.budget.tokens)
-    models = tuple(_tell_model(entry, experiment, secrets) for entry in experiment.models)
+    models = tuple(tell_model(entry, experiment, secrets) for entry in experiment.models)
     return Hello(models=models, budget=budget, trials=str(trials))
 
 
@@ -26,7 +26,8 @@ def tell_caps(limits: AgentLimits) -> ToldCaps:
     return ToldCaps(cost_usd=limits.cost_usd, tokens=limits.tokens, requests=limits.requests)
 
 
-def _tell_model(entry: ModelEntry, experiment: Experiment, secrets: Mapping[str, str]) -> ToldModel:
+def tell_model(entry: ModelEntry, experiment: Experiment, secrets: Mapping[str, str]) -> ToldModel:
+    """Introduce one model, with the value of its key."""
     policy = experiment.policy
     return ToldModel(
         name=entry.name,

@@ -13,6 +13,7 @@ from labrunner.experiment.resolved import Experiment, SandboxPlan
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
 from labrunner.files.strangers.masking import SHORTEST
+from labrunner.runner.upkeep.model_checks import check_models
 from labrunner.sandbox.door import Check
 from labrunner.sandbox.processes.room import look_at
 from labrunner.sandbox.registry import find_kind
@@ -29,6 +30,7 @@ async def examine(
     files = tuple(check_files(experiment, at_once))
     checks = (
         *check_secrets(experiment, secrets),
+        *check_models(experiment, secrets),
         *check_solutions(experiment),
         *check_place(runs_dir, experiment.policy.min_free_disk_gb),
         *files,
@@ -62,11 +64,10 @@ def _open_files(plan: SandboxPlan) -> int:
 
 
 def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
-    """Names of all secrets that agents and graders ask for, and of the keys of models."""
+    """Names of all secrets that agents and graders ask for."""
     agents = (name for variant in experiment.variants for name in variant.agent.secrets)
     graders = (name for task in experiment.tasks for name in task.grader.secrets)
-    keys = (entry.key for entry in experiment.models if entry.key is not None)
-    return tuple(dict.fromkeys([*agents, *graders, *keys]))
+    return tuple(dict.fromkeys([*agents, *graders]))
 
 
 def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
