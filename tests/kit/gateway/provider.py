@@ -26,7 +26,21 @@ class Fail:
     kind: str | None = None
 
 
-Behaviour = Fail | Literal["answer", "hang", "cut", "hang_midway", "drop"]
+@dataclass(frozen=True, kw_only=True)
+class Redirect:
+    """Send the client elsewhere."""
+
+    to: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bomb:
+    """Answer with little that inflates to much."""
+
+    size: int
+
+
+Behaviour = Fail | Redirect | Bomb | Literal["answer", "hang", "cut", "hang_midway", "drop"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,18 +105,14 @@ async def behave(provider: Provider, request: web.Request, got: Got) -> web.Stre
             told = {"error": {"message": "no", "type": behaviour.kind}}
         headers = {"retry-after": behaviour.retry_after} if behaviour.retry_after else {}
         return web.json_response(told, status=behaviour.status, headers=headers)
+    if isinstance(behaviour, Redirect | Bomb):
+        return trick(behaviour)
     if behaviour == "hang":
         await asyncio.get_running_loop().create_future()
     if behaviour == "drop":
         drop(request)
-    if got.path.endswith("/models"):
-        return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
-    if got.path.endswith("count_tokens"):
-        return web.json_response({"input_tokens": 9})
-    if got.path.endswith("/embeddings"):
-        vector = {"object": "embedding", "index": 0, "embedding": [0.5]}
-        usage = {"prompt_tokens": 8, "total_tokens": 8}
-        return web.json_response({"object": "list", "model": "e", "data": [vector], "usage": usage})
+    if (fixed := FIXED.get(got.path.rpartition("/")[2])) is not None:
+        return web.json_response(fixed)
     if (got.body or {}).get("stream") or "streamGenerateContent" in got.path:
         return await stream(provider, request, got, behaviour)
     if provider.gate is not None:
@@ -110,6 +120,25 @@ async def behave(provider: Provider, request: web.Request, got: Got) -> web.Stre
     return await send(
         provider, request, [json.dumps(answers.WHOLE[protocol_of(got.path)]).encode()], "application/json"
     )
+
+
+FIXED: dict[str, answers.Json] = {
+    "models": {"object": "list", "data": [{"id": "m", "object": "model"}]},
+    "count_tokens": {"input_tokens": 9},
+    "embeddings": {
+        "object": "list",
+        "model": "e",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}],
+        "usage": {"prompt_tokens": 8, "total_tokens": 8},
+    },
+}
+
+
+def trick(behaviour: Redirect | Bomb) -> web.Response:
+    if isinstance(behaviour, Redirect):
+        return web.Response(status=307, headers={"location": behaviour.to})
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+    return web.Response(body=gzip.compress(b"x" * behaviour.size, 1), headers=headers)
 
 
 def chunks_for(got: Got) -> list[bytes]:

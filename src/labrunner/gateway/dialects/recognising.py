@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from labrunner.gateway.dialects import anthropic, gemini, openai_chat, openai_responses
-from labrunner.gateway.dialects.bounds import bound_input
+from labrunner.gateway.dialects.bounds import bound_input, find_excess
 from labrunner.gateway.dialects.digging import JsonMap, dig_count, dig_text, is_true
 from labrunner.gateway.dialects.speech import Ask, Declined, Dialect, Protocols, Purpose
 
@@ -139,6 +139,10 @@ def _read(
     )
     if route.purpose == "models":
         return ask
+    if excess := find_excess(request.body):
+        return Declined(
+            status=413, kind="invalid_request_error", message=f"the request's body can't be read: {excess}"
+        )
     try:
         body = msgspec.json.decode(request.body)
         if not isinstance(body, dict):

@@ -12,6 +12,8 @@ from typing import Final
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.model_call import PIECE, BodyRow
 
+_MOST_PIECES: Final = 5000
+"""A request with more is kept whole: taking it apart would take longer than all else."""
 _LISTS: Final = ("messages", "input", "contents", "tools", "system")
 """Fields of requests whose items come again and again."""
 
@@ -29,6 +31,9 @@ def keep_request(sent: bytes) -> KeptBody:
     body = canonical.decode_plain(sent)
     if not isinstance(body, dict):
         return keep_bytes(sent)
+    if sum(len(items) for name in _LISTS if isinstance(items := body.get(name), list)) > _MOST_PIECES:
+        whole = _keep_json(body)
+        return KeptBody(digest=whole.digest, rows=(whole,))
     rows: list[BodyRow] = []
     for name in _LISTS:
         if isinstance(items := body.get(name), list):

@@ -63,9 +63,7 @@ class Account:
         ended, heard = datetime.now(UTC), self.heard
         weighed, cost = self._weigh(heard)
         try:
-            row, kept = self._make_row(heard, weighed, cost, ended)
-            rows = [each for body in kept for each in body.rows]
-            writing = asyncio.ensure_future(asyncio.to_thread(self.caller.journal.write, row, rows))
+            writing = asyncio.ensure_future(asyncio.to_thread(self._write, heard, weighed, cost, ended))
             cancelled = await wait_out(writing)  # whoever is let go still has its row
             writing.result()
         finally:
@@ -73,6 +71,12 @@ class Account:
                 self.hold.settle(_make_taking(self.hold, weighed, cost))
         if cancelled is not None:
             raise cancelled
+
+    def _write(
+        self, heard: Heard | None, weighed: Weighed | None, cost: Cost | None, ended: datetime
+    ) -> None:
+        row, kept = self._make_row(heard, weighed, cost, ended)
+        self.caller.journal.write(row, [each for body in kept for each in body.rows])
 
     def _weigh(self, heard: Heard | None) -> tuple[Weighed | None, Cost | None]:
         if self.ask is None or not self.sending.is_in_flight:

@@ -9,6 +9,7 @@ from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.pricelist import PriceList
 from labrunner.gateway.metering.purse import CapReached, Purse
 from labrunner.gateway.recording.calljournal import CallJournal
+from labrunner.gateway.serving.allowance import Allowance
 from labrunner.records.encoding.ids import Ids
 
 HOMES: Final[Mapping[Dialect, str]] = {
@@ -56,5 +57,6 @@ class Caller:
     purses: tuple[Purse, ...]
     """The attempt's own first, then the run's."""
     journal: CallJournal
+    allowance: Allowance = field(default_factory=Allowance, repr=False, compare=False)
     on_capped: Callable[[CapReached], None] | None = None
     """Told when a cap has refused a request, once that is on disk."""

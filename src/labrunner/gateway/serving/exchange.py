@@ -35,6 +35,8 @@ from labrunner.records.facts.model_call import CallCap, CallEnd, CallError
 _LINGER_S: Final = 2.0
 """How long an answer that said it is over may keep its connection."""
 _LONGEST: Final = 2000
+_LARGE: Final = 256 << 10
+"""Bytes of a request that is read beside the loop: others must not wait for it."""
 _FREE: Final = frozenset({"models", "count_tokens"})
 
 
@@ -44,9 +46,18 @@ class CutOutside(Exception):
 
 async def carry(wire: Wire, head: RequestHead, caller: Caller, links: Mapping[str, ProviderLink]) -> None:
     """Answer one request. Raises ClientGone, BadRequest, CutOutside, StoreError."""
+    with caller.allowance.holding() as take:
+        body = await wire.read_body(take)
+        if find(head.headers, "content-encoding"):
+            take(MAX_BODY)  # as much as it may inflate to
+        await _carry(wire, head, body, caller, links)
+
+
+async def _carry(
+    wire: Wire, head: RequestHead, body: bytes, caller: Caller, links: Mapping[str, ProviderLink]
+) -> None:
     _, _, rest = head.path.partition("/")
     name, slash, path = rest.partition("/")
-    body = await wire.read_body()
     if name not in caller.providers or name not in links:
         known = ", ".join(sorted(f"/{each}" for each in caller.providers))
         told = f"there is no model at /{name[:80]}; this attempt may use: {known or 'none'}"
@@ -61,7 +72,11 @@ async def carry(wire: Wire, head: RequestHead, caller: Caller, links: Mapping[st
         started=datetime.now(UTC),
     )
     exchange = _Exchange(wire, head, link, account)
-    await _race(wire, exchange, _read(head, slash + path, body, exchange))
+    if len(body) > _LARGE or find(head.headers, "content-encoding"):
+        asked = await asyncio.to_thread(_read, head, slash + path, body, exchange)
+    else:
+        asked = _read(head, slash + path, body, exchange)
+    await _race(wire, exchange, asked)
 
 
 def _read(head: RequestHead, path: str, body: bytes, exchange: "_Exchange") -> Ask | Declined:

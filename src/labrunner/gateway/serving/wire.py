@@ -6,7 +6,7 @@ left.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -118,12 +118,15 @@ class Wire:
             raise ClientGone
         self._conn.receive_data(data)
 
-    async def read_body(self) -> bytes:
-        """The body of the request whose head was read. Raises ClientGone, BadRequest."""
+    async def read_body(self, take: Callable[[int], None] = lambda _: None) -> bytes:
+        """The body of the request whose head was read; `take` hears of its bytes.
+
+        Raises ClientGone, BadRequest.
+        """
         await self.invite_body()
         try:
             async with asyncio.timeout(self._patience.body_s):
-                return await self._collect()
+                return await self._collect(take)
         except TimeoutError as error:
             raise ClientGone from error
 
@@ -146,9 +149,10 @@ class Wire:
             return False
         return event is h11.PAUSED or isinstance(event, h11.EndOfMessage)
 
-    async def _collect(self) -> bytes:
+    async def _collect(self, take: Callable[[int], None]) -> bytes:
         body = bytearray()
         while (piece := await self.read_piece()) is not None:
+            take(len(piece))
             body += piece
             if len(body) > MAX_BODY:
                 raise BadRequest(413, f"the request's body is larger than {MAX_BODY >> 20} MiB")
