@@ -17,6 +17,8 @@ from labrunner.sandbox.door import Check
 from labrunner.trial.assignment import Assignment
 
 NOTHING = ("/bin/sh", "-c", ":")
+UNREACHED: Final = frozenset({"network", "gateway", "gateway_not_planted"})
+"""Reasons of attempts whose doors could not be opened."""
 REACHES: Final = {
     "planted": "agents find their models and hosts on their sandbox's own loopback, where nothing else is",
     "bridge": "agents find their models and hosts at an address of this host, over a network that leads only "
@@ -66,8 +68,10 @@ async def smoke(experiment: Experiment, options: RunOptions) -> list[Check]:
 
 def judge_reach(completion: Completion) -> Iterator[Check]:
     """Say how the doors of the gateway were opened in the sandbox, if it has any."""
-    way = completion.timing.limits.get("reach")
-    if isinstance(way, str):
+    way, end = completion.timing.limits.get("reach"), completion.end
+    if isinstance(end, Failed) and end.reason in UNREACHED:
+        yield Check(name="reach", passed=False, message=completion.timing.message or end.reason)
+    elif isinstance(way, str):
         yield Check(name="reach", passed=True, message=f"{way}: {REACHES[way]}")
 
 

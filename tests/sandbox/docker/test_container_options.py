@@ -293,6 +293,14 @@ async def test_preflight_says_that_all_is_well(maker: DockerMaker, ash: str, tmp
     assert await maker.engine.list(f"labrunner.probe={process_mark()}") == ()
 
 
+async def test_preflight_tries_whether_doors_can_be_opened_in_a_container(
+    maker: DockerMaker, ash: str
+) -> None:
+    plan = make_sandbox(kind="docker", image=ash)
+    asked = Demands(networks=(NONE, Network(mode="none", models=("m",)), NONE))
+    assert failed(await maker.preflight(plan, asked)) == {}
+
+
 async def test_preflight_names_what_is_wrong(maker: DockerMaker, images: Images) -> None:
     no_mv = make_sandbox(kind="docker", image=await images(NO_MV))
     no_sh = make_sandbox(kind="docker", image=await images(NO_SHELL))

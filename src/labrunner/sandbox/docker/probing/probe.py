@@ -2,14 +2,15 @@
 
 It shows that the image has a shell and the tools that the wrapper needs, that its users exist and can be
 become, and that folders reach the engine's host: the grader's command is a file that is made after the start,
-and without it no grader runs.
+and without it no grader runs. Where phases have doors, that these can be opened in a container's network.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from labrunner.errors import AttemptFailed
+from labrunner.errors import AttemptFailed, SandboxFailed
 from labrunner.experiment.resolved import Network, SandboxPlan
 from labrunner.files.scraps import PROBE, scrap_folder
 from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
@@ -40,6 +41,18 @@ class ProbeOutcome:
     """How long it took to find out what had been changed in the container's system."""
 
 
+class UnservedDoors:
+    """Doors that nobody serves: it is only tried whether they could stand where a phase is."""
+
+    async def open(self, pid: int | None) -> None:
+        """See whether we may join the network of a container's process. Raises SandboxFailed."""
+        try:
+            os.close(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            told = f"this user can't let models and hosts into a container's network ({error.strerror})"
+            raise SandboxFailed("network", f"{told}: run lab as root, or use bubblewrap") from error
+
+
 async def probe(maker: SandboxMaker, plan: SandboxPlan, demands: Demands) -> ProbeOutcome:
     """Carry out one small attempt and look at what it left."""
     try:
@@ -64,9 +77,10 @@ async def _attempt(
         folder.mkdir(parents=True)
     spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
     asked = demands.networks or (OFF, OFF, OFF)
-    # Nobody serves a probe's doors.
+    doors = UnservedDoors() if any(network.has_doors for network in asked) else None
     _, agent_network, grader_network = (OFF if network.has_doors else network for network in asked)
     agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
+    agent = replace(agent, doors=doors)
     seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
     grader = _phase("grader", seen, demands.grader_user, grader_network)
     async with maker.open(spec) as sandbox:
