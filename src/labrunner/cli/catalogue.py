@@ -69,6 +69,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="RUN [TRIAL]",
             does="the summary of a run, or one trial with its attempts, phases and logs",
         ),
+        "view": Command(
+            module="labrunner.cli.looking.viewing",
+            usage="[RUN|DIR]",
+            does="look at runs in a browser: live, every trial, nothing fetched from elsewhere",
+        ),
         "compare": Command(
             module="labrunner.cli.looking.compare",
             usage="RUN [RUN]...",

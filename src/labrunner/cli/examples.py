@@ -39,6 +39,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab show last divide.short.0 --follow  # what is it doing?",
             'lab show last --require "pass >= 0.9"  # exit code 4 when not',
         ),
+        "lab view": (
+            "lab view                               # all runs of this folder, in a browser",
+            "lab view last --no-open --port 8000",
+        ),
         "lab compare": (
             "lab compare last --baseline v1",
             "lab compare Gprr29Mv k3Lm9QxZ          # two runs, by the ends of their ids",

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from labrunner.cli.looking.underway_json import plain_under_way
 from labrunner.display.progress import Pace, Progress, Screen, follow
 from labrunner.display.text.console import make_console
 from labrunner.display.trials.conversation import LiveConversation
@@ -30,6 +29,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
 from labrunner.store.reading.underway import read_under_way
 from labrunner.store.rows.single_records import read_run
+from labrunner.view.plain.underway_json import plain_under_way
 
 LOOK_S: Final = 0.3
 

@@ -26,6 +26,7 @@ from labrunner.store.reading.listing import (
     find_run,
     list_runs,
 )
+from labrunner.view.plain.run_json import plain_listing, states_of
 
 app = make_app()
 
@@ -59,9 +60,9 @@ def list_(log_dir: LogDir = DEFAULT_RUNS, status: _Status = None, as_json: Json 
     """List runs."""
     if status is not None and status not in STATES:
         raise InputError("--status", f"there is no state {status!r}; there are: {', '.join(STATES)}")
-    runs = [count_again(run) for run in list_runs(log_dir) if status is None or status in _states(run)]
+    runs = [count_again(run) for run in list_runs(log_dir) if status is None or status in states_of(run)]
     if as_json:
-        sys.stdout.write(canonical.encode_line([_plain(run) for run in runs]).decode())
+        sys.stdout.write(canonical.encode_line([plain_listing(run) for run in runs]).decode())
     else:
         _show(runs, where=str(log_dir), sought=status)
 
@@ -87,7 +88,7 @@ def recover(
     if list_only:
         runs = [count_again(each) for each in recoverable(log_dir)]
         if as_json:
-            sys.stdout.write(canonical.encode_line([_plain(each) for each in runs]).decode())
+            sys.stdout.write(canonical.encode_line([plain_listing(each) for each in runs]).decode())
         else:
             _show(runs, where=str(log_dir), sought="crashed")
         return
@@ -121,25 +122,3 @@ def recover(
 def _show(runs: list[RunListing], *, where: str, sought: str | None) -> None:
     outcomes = {run.paths: glance_at(run.paths) for run in runs}
     make_console().print(show_runs(runs, where=where, sought=sought, outcomes=outcomes))
-
-
-def _states(run: RunListing) -> tuple[str, ...]:
-    """The state that people see, and the status that the run's own file gives."""
-    seen = "running" if run.state == "started" else run.state
-    return (seen, run.status.status) if run.status is not None else (seen,)
-
-
-def _plain(run: RunListing) -> object:
-    outcome = glance_at(run.paths)
-    return {
-        "run": str(run.paths.root),
-        "run_id": run.run_id,
-        "state": _states(run)[0],
-        "name": run.name,
-        "created_at": run.created_at,
-        "planned": run.planned,
-        "counts": run.counts,
-        "means": dict(outcome.means),
-        "cost_usd": outcome.cost_usd,
-        "problem": run.problem,
-    }

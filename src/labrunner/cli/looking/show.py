@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import RenderableType
 
-from labrunner.cli.looking.underway_json import plain_under_way
 from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
@@ -24,7 +22,6 @@ from labrunner.display.text.saying import say_aside
 from labrunner.display.trials.conversation import Extent
 from labrunner.display.trials.liveview import show_under_way, show_unfinished
 from labrunner.display.trials.trialview import show_trial
-from labrunner.experiment.env_file import secrets_from
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
@@ -39,7 +36,7 @@ from labrunner.runner.reports.lookup import (
 from labrunner.runner.reports.postmortem import Postmortem, examine_crash
 from labrunner.runner.reports.results import find_unmet_in, read_checked_results
 from labrunner.runner.reports.trialname import find_meant
-from labrunner.runner.reports.unfinished import Unfinished, find_any, known_masker, read_ends
+from labrunner.runner.reports.unfinished import Unfinished, find_any, find_masker, read_ends
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.conversations import read_said, write_said
@@ -49,6 +46,8 @@ from labrunner.store.reading.logends import read_end
 from labrunner.store.reading.underway import read_under_way
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.collecting.recorded_calls import RECORDED
+from labrunner.view.plain.run_json import plain_run
+from labrunner.view.plain.trial_json import plain_trial, plain_unfinished
 
 app = make_app()
 
@@ -123,20 +122,11 @@ def show(  # noqa: PLR0913 - the signature is the command line
 
 
 def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(canonical.encode_line(plain_run(seen, unmet)).decode())
+        return
     crash = examine_crash(seen.paths) if seen.state == "crashed" else None
     under_way = read_under_way(seen.paths) if seen.state == "started" else ()
-    if as_json:
-        told = {
-            "run": str(seen.paths.root),
-            "state": seen.state,
-            "status": seen.status,
-            "summary": seen.summary,
-            "unmet": unmet,
-            **({"under_way": [plain_under_way(each) for each in under_way]} if under_way else {}),
-            **({"crash": _plain(crash)} if crash else {}),
-        }
-        sys.stdout.write(canonical.encode_line(told).decode())
-        return
     name, telling = address(seen.paths), find_telling_trial(seen.paths, seen.status)
     hints = [("the run", str(seen.paths.root)), ("a trial", f"lab show {name} {telling or 'TRIAL'}")]
     if under_way:
@@ -162,22 +152,6 @@ def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> Non
         console.print(DECISION)
 
 
-def _plain(found: Postmortem) -> dict[str, object]:
-    """What is known about a crash, for programs."""
-    return {
-        "last_sign_at": found.last_sign_at,
-        "has_rebooted": found.has_rebooted,
-        "committed": found.committed,
-        "buffered": found.buffered,
-        "in_flight": [
-            {"trial_id": note.trial_id, "attempt": note.attempt, "state": note.state}
-            for note in found.in_flight
-        ],
-        "owed": found.owed,
-        "lost": found.lost,
-    }
-
-
 def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:
     return show_crash(
         last_sign_at=found.last_sign_at,
@@ -199,7 +173,7 @@ def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, how: _How) -> N
     if isinstance(found, SlotRows):
         _show_trial(paths, found, how)
         return
-    masker = known_masker(paths, _known_values(paths))
+    masker = find_masker(paths)
     ended: SlotRows | Unfinished = found
     if is_followed and found.is_live:
         from labrunner.cli.looking.following import follow_trial
@@ -211,16 +185,9 @@ def _show_any(paths: RunPaths, trial: str, *, is_followed: bool, how: _How) -> N
         _show_unfinished(paths, ended, read_ends(paths, ended, masker), how)
 
 
-def _known_values(paths: RunPaths) -> Mapping[str, str]:
-    """Values of secrets that can be known here: as the run's owner found them, if they are still there."""
-    env_file = read_run(paths).env_file
-    return secrets_from(Path(env_file) if env_file and Path(env_file).is_file() else None)
-
-
 def _show_unfinished(paths: RunPaths, found: Unfinished, logs: Mapping[str, str], how: _How) -> None:
     if how.as_json:
-        told = {**plain_under_way(found), "folder": str(found.folder), "logs": logs}
-        sys.stdout.write(canonical.encode_line(told).decode())
+        sys.stdout.write(canonical.encode_line(plain_unfinished(found, logs)).decode())
         return
     hints = [("files", str(found.folder))]
     extent = _find_extent(paths, found.trial_id, how)
@@ -233,8 +200,7 @@ def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
     folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
     said = read_said(folder, _named_logs(rows)) if how.is_whole or not how.as_json else []
     if how.as_json:
-        told = msgspec.to_builtins(rows) | ({"earlier": earlier} if earlier else {})
-        told |= {"transcript": said} if how.is_whole else {}
+        told = plain_trial(rows, earlier) | ({"transcript": said} if how.is_whole else {})
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     logs = {ref.path: _tail(folder / ref.path) for ref in _named_logs(rows) or () if ref.path not in _SAID}

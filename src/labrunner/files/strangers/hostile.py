@@ -51,6 +51,26 @@ def open_plain(path: Path) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
+def open_below(folder: Path, path: str) -> BinaryIO:
+    """Open a plain file below a folder, following no link at any step. Raises OSError."""
+    *steps, name = path.split("/")
+    if any(step in {"", ".", ".."} for step in (*steps, name)):
+        raise OSError(errno.EINVAL, "is not a path below a folder", path)
+    here = os.open(folder, FOLDER)
+    try:
+        for step in steps:
+            inner = os.open(step, FOLDER, dir_fd=here)
+            os.close(here)
+            here = inner
+        fd = os.open(name, FILE, dir_fd=here)
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a plain file", path)
+    return os.fdopen(fd, "rb")
+
+
 def list_names(folder: Path) -> list[str]:
     """Names of what lies in a folder, which may be anything."""
     fd = open_folder(folder)

@@ -12,6 +12,7 @@ from typing import Final, get_args
 import msgspec
 
 from labrunner.errors import InputError, StoreError
+from labrunner.experiment.env_file import secrets_from
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.records.completion import Completion
 from labrunner.records.rows import SlotRows
@@ -26,6 +27,7 @@ from labrunner.store.reading.conversations import LiveCalls
 from labrunner.store.reading.logends import LogEnd, read_end
 from labrunner.store.reading.run_state import iter_finished, read_state
 from labrunner.store.reading.underway import LivePhase, UnderWay, read_under_way
+from labrunner.store.rows.single_records import read_run
 
 EVENTS: Final = "state/events.jsonl"
 LOGS: Final = (
@@ -140,6 +142,13 @@ def known_masker(paths: RunPaths, values: Mapping[str, str]) -> Masker:
     names |= {name for task in experiment.tasks for name in task.grader.secrets}
     names |= {entry.key for variant in experiment.variants for entry in variant.models if entry.key}
     return make_masker({name: values[name] for name in names if name in values})
+
+
+def find_masker(paths: RunPaths) -> Masker:
+    """The same with values as the run's owner found them, if they are still there."""
+    env_file = read_run(paths).env_file
+    found = secrets_from(Path(env_file) if env_file and Path(env_file).is_file() else None)
+    return known_masker(paths, found)
 
 
 def read_ends(paths: RunPaths, seen: Unfinished, masker: Masker) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What a run's summary says at a glance, for listings; nothing where it can't be read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,10 @@ class Outcome:
 
     means: tuple[tuple[str, float | None], ...] = ()
     """Each variant's mean of its measure."""
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+    """Of these means, in the same order; None where there is none, or none yet."""
+    retried: int = 0
+    """Trials that needed more than one attempt."""
     cost_usd: float | None = None
     """What all attempts report to have cost; None where none does."""
 
@@ -30,7 +35,14 @@ class _Quantity(msgspec.Struct):
     total: float
 
 
+class _MeanEnds(msgspec.Struct):
+    low: float
+    high: float
+
+
 class _Figures(msgspec.Struct):
+    retried: int = 0
+    interval: _MeanEnds | None = None
     expense: dict[str, _Quantity] = {}
 
 
@@ -57,5 +69,12 @@ def glance_at(paths: RunPaths) -> Outcome:
     ]
     return Outcome(
         means=tuple((each.variant_id, each.primary_metric_mean) for each in summary.variants),
+        intervals=tuple(_find_interval(summary.ext.figures, each.variant_id) for each in summary.variants),
+        retried=sum(each.retried for each in summary.ext.figures.values()),
         cost_usd=sum(costs) if costs else None,
     )
+
+
+def _find_interval(figures: Mapping[str, _Figures], variant_id: str) -> tuple[float, float] | None:
+    found = figures[variant_id].interval if variant_id in figures else None
+    return None if found is None else (found.low, found.high)

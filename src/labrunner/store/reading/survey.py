@@ -96,14 +96,14 @@ def survey(paths: RunPaths) -> Iterator[Survey]:
         )
 
 
-def read_pieces(path: Path, end: int | None) -> Iterator[bytes]:
-    """A file's whole lines up to an offset or its last line end, in pieces; a long line is one alone."""
+def read_pieces(path: Path, end: int | None, *, start: int = 0) -> Iterator[bytes]:
+    """A file's whole lines from one offset up to another or its last line end; a long line is one alone."""
     with storing("reading", path), path.open("rb") as file:
         size = file.seek(0, 2)
         stop = size if end is None else end
         if stop > size:
             raise DamagedRun(f"{path}: {size} bytes, but {stop} are committed")
-        at, asked = file.seek(0), PIECE_BYTES
+        at, asked = file.seek(start), PIECE_BYTES
         while at < stop:
             piece = file.read(min(asked, stop - at))
             cut = piece.rfind(b"\n") + 1

@@ -1,0 +1,1 @@
+"""Web pages over runs: read-only, live, nothing fetched from elsewhere."""

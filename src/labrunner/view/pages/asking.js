@@ -1,0 +1,118 @@
+/**
+ * What pages ask the server, and how they learn that it would answer something else now.
+ * The stream says only what has changed; it is open while the page is seen.
+ */
+import { useEffect, useRef, useState } from "./dom.js";
+
+/** Why there is no answer. */
+export class Problem extends Error {
+  /** @param {number} status @param {string} text */
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+/**
+ * Ask one question.
+ * @param {string} name @param {Record<string, unknown>} words @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function ask(name, words, signal) {
+  const answer = await fetch(`/api/${name}?${query(words)}`, { signal });
+  if (answer.headers.get("content-type")?.startsWith("application/json")) {
+    const told = await answer.json();
+    if (answer.ok) return told;
+    throw new Problem(answer.status, told.problem);
+  }
+  throw new Problem(answer.status, await answer.text());
+}
+
+/** @param {Record<string, unknown>} words @returns {string} */
+export function query(words) {
+  const given = Object.entries(words).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+}
+
+/** @type {Set<(runs: string[]) => void>} */
+const listeners = new Set();
+/** @type {EventSource | null} */
+let stream = null;
+
+function listen() {
+  if (document.hidden) {
+    stream?.close();
+    stream = null;
+  } else if (!stream) {
+    stream = new EventSource("/api/changes");
+    stream.addEventListener("changed", (event) => tell(JSON.parse(event.data).runs));
+  }
+}
+
+/** @param {string[]} runs */
+function tell(runs) {
+  for (const listener of listeners) listener(runs);
+}
+
+/** Begin to listen; a page that was hidden asks anew when it is seen again. */
+export function beginListening() {
+  listen();
+  document.addEventListener("visibilitychange", () => {
+    const wasClosed = stream === null;
+    listen();
+    if (wasClosed && stream) tell(["*"]);
+  });
+}
+
+const PAUSE_MS = 800;
+
+/**
+ * An answer that stays up to date: asked anew when words change, and when the run does.
+ * @param {string | null} name nothing is asked where it is null
+ * @param {Record<string, unknown>} words
+ * @param {string | null} run whose changes matter; null for those of all
+ * @returns {{told: any, problem: Problem | null, isAsking: boolean}}
+ */
+export function useAnswer(name, words, run) {
+  const key = `${name}?${query(words)}`;
+  const [state, setState] = useState({ key: "", told: null, problem: null, isAsking: true });
+  const again = useRef(() => {});
+  useEffect(() => {
+    if (name === null) return undefined;
+    const stop = new AbortController();
+    let timer = 0;
+    let isBusy = false;
+    let isDue = false;
+    const get = async () => {
+      isBusy = true;
+      try {
+        const told = await ask(name, words, stop.signal);
+        setState({ key, told, problem: null, isAsking: false });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        const problem = error instanceof Problem ? error : new Problem(0, "the server does not answer; is `lab view` still running?");
+        setState((before) => ({ key, told: before.key === key ? before.told : null, problem, isAsking: false }));
+      }
+      isBusy = false;
+      if (isDue) later();
+    };
+    const later = () => {
+      isDue = isBusy;
+      if (isBusy || timer) return;
+      timer = setTimeout(() => { timer = 0; get(); }, PAUSE_MS);
+    };
+    again.current = later;
+    const hear = (/** @type {string[]} */ runs) => {
+      if (run === null || runs.includes(run) || runs.includes("*")) later();
+    };
+    setState((before) => ({ ...before, isAsking: true }));
+    listeners.add(hear);
+    get();
+    return () => {
+      listeners.delete(hear);
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [key, run]);
+  return state;
+}

@@ -1,0 +1,150 @@
+/** What a trial left: conversation, terminal, files, the grader's words, its record. Everything is text. */
+import { html, useEffect, useState } from "./dom.js";
+import { ask, query, useAnswer } from "./asking.js";
+import { figure, size } from "./words.js";
+
+/** @param {{pieces: [string, string][]}} props styled text; styles are names of ours, never the text's own */
+export const Pieces = ({ pieces }) => html`<pre class="terminal">${pieces.map(([name, text]) => (name ? html`<span class=${name}>${text}</span>` : text))}</pre>`;
+
+/** @param {{run: string, told: any, file: any}} props a window of a file, from its end */
+export function Text({ run, told, file }) {
+  const words = { run, trial: told.trial_id, attempt: file.attempt, digest: file.digest };
+  const [end, setEnd] = useState(/** @type {number | null} */ (null));
+  const { told: shown, problem } = useAnswer("text", { ...words, end }, run);
+  if (problem) return html`<p class="dim">${problem.message}</p>`;
+  if (!shown) return html`<p class="dim">…</p>`;
+  return html`${shown.start > 0 && html`<p class="dim"><button onClick=${() => setEnd(shown.start)}>earlier</button> ${size(shown.start)} before this</p>`}
+    <${Pieces} pieces=${shown.pieces}/>
+    ${shown.end < shown.size && html`<p class="dim"><button onClick=${() => setEnd(null)}>to the end</button></p>`}`;
+}
+
+/** @param {string} run @param {any} told @param {any} file */
+function download(run, told, file) {
+  return `/api/raw?${query({ run, trial: told.trial_id, attempt: file.attempt, digest: file.digest })}`;
+}
+
+/** @param {any} told */
+const logsOf = (told) => told.files.filter((/** @type {any} */ file) => file.path.startsWith("logs/"));
+
+/** @param {{run: string, told: any}} props */
+export function Terminal({ run, told }) {
+  const logs = logsOf(told).filter((/** @type {any} */ file) => file.size > 0);
+  if (!logs.length) return html`<p class="empty">Nothing was written to a terminal.</p>`;
+  const isSeveral = new Set(logs.map((/** @type {any} */ file) => file.attempt)).size > 1;
+  return logs.slice().reverse().map((/** @type {any} */ file) => html`<section class="log" key=${file.digest + file.attempt + file.path}>
+    <h2>${file.path.slice(5)} <span class="dim">${isSeveral ? `attempt ${file.attempt}, ` : ""}${size(file.size)}</span> <a href=${download(run, told, file)} download>download</a></h2>
+    <${Text} run=${run} told=${told} file=${file}/></section>`);
+}
+
+/** @param {{run: string, told: any}} props */
+export function Files({ run, told }) {
+  const [chosen, setChosen] = useState(-1);
+  const folders = Object.entries(told.record.timing.attempts.at(-1)?.folders ?? {});
+  if (!told.files.length && !folders.length) return html`<p class="empty">No file was kept.</p>`;
+  return html`<div class="scrolls"><table class="files">
+    <thead><tr><th>file</th><th class="n">attempt</th><th class="n">size</th><th>digest</th><th></th></tr></thead>
+    <tbody>${told.files.map((/** @type {any} */ file, /** @type {number} */ number) => html`<tr class=${number === chosen ? "chosen" : ""}>
+      <td><button class="plain" aria-expanded=${number === chosen} onClick=${() => setChosen(number === chosen ? -1 : number)}>${file.path}</button></td>
+      <td class="n">${file.attempt}</td><td class="n">${size(file.size)}</td><td class="dim digest">${file.digest.slice(7, 19)}</td>
+      <td><a href=${download(run, told, file)} download>download</a></td></tr>`)}
+      ${folders.map(([name, digest]) => html`<tr><td>${name}/</td><td></td><td></td><td class="dim digest">${String(digest).slice(7, 19)}</td><td class="dim">kept on disk</td></tr>`)}</tbody>
+  </table></div>
+  ${chosen >= 0 && html`<${Text} key=${chosen} run=${run} told=${told} file=${told.files[chosen]}/>`}`;
+}
+
+/** @param {{told: any, run: string}} props */
+export function Grader({ told, run }) {
+  const record = told.record;
+  const score = record.scores[0];
+  const metrics = Object.entries(score?.metrics ?? {});
+  const scores = Object.entries(told.scores ?? {});
+  const others = Object.entries(score?.ext ?? {}).filter(([name]) => name !== "scores");
+  const logs = logsOf(told).filter((/** @type {any} */ file) => file.path.startsWith("logs/grader") && file.size > 0);
+  const write = (/** @type {any} */ value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  return html`<dl class="facts">
+      ${score && html`<dt>verdict</dt><dd>${score.verdict}, ${score.primary_metric_name} = ${figure(score.primary_metric_value)}</dd><dt>judged by</dt><dd>${score.evaluator.name}</dd>`}
+      ${!score && html`<dt>verdict</dt><dd>none</dd>`}
+      <dt>barrier</dt><dd>${told.barrier}</dd>
+      ${metrics.map(([name, value]) => html`<dt>${name}</dt><dd>${typeof value === "number" ? figure(value) : write(value)}</dd>`)}
+      ${scores.map(([name, plain]) => html`<dt>${name}</dt><dd>${write(plain.value)}${plain.answer ? html`<pre>${write(plain.answer)}</pre>` : ""}${plain.explanation ? html`<pre>${write(plain.explanation)}</pre>` : ""}</dd>`)}
+      ${others.map(([name, value]) => html`<dt>${name}</dt><dd><pre>${write(value)}</pre></dd>`)}
+      ${record.predictions.map((/** @type {any} */ row) => html`<dt>predicted</dt><dd>${row.prediction.kind === "patch" ? html`<${Diff} text=${write(row.prediction.value)}/>` : html`<pre>${write(row.prediction.artifact_ref ?? row.prediction.value)}</pre>`}</dd>`)}
+    </dl>
+    ${logs.map((/** @type {any} */ file) => html`<section class="log"><h2>${file.path.slice(5)}</h2><${Text} run=${run} told=${told} file=${file}/></section>`)}`;
+}
+
+/** @param {{text: string}} props a patch; lines say by their first letter what they are, and by a colour too */
+function Diff({ text }) {
+  const kinds = { "+": "added", "-": "removed", "@": "place" };
+  return html`<pre class="terminal">${text.split("\n").map((line) => html`<span class=${kinds[line[0]] ?? ""}>${line}${"\n"}</span>`)}</pre>`;
+}
+
+/** @param {{told: any}} props */
+export const Record = ({ told }) => html`<pre class="terminal">${told.record_text}</pre>`;
+
+/** @param {{run: string, told: any}} props */
+export function Conversation({ run, told }) {
+  const [entries, setEntries] = useState(/** @type {any[]} */ ([]));
+  const [hasMore, setMore] = useState(true);
+  const [problem, setProblem] = useState("");
+  const [sought, setSought] = useState("");
+  const more = async (/** @type {number} */ offset) => {
+    try {
+      const page = await ask("conversation", { run, trial: told.trial_id, attempt: told.shown_attempt, offset });
+      setEntries((before) => [...before.slice(0, offset), ...page.entries]);
+      setMore(page.has_more);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  useEffect(() => { setEntries([]); more(0); }, [told.trial_id]);
+  const word = sought.toLowerCase();
+  const shown = word ? entries.filter((each) => JSON.stringify(each).toLowerCase().includes(word)) : entries;
+  return html`<div class="bar"><input type="search" placeholder="find in what was said" aria-label="find in the conversation" value=${sought} onInput=${(/** @type {any} */ e) => setSought(e.target.value)}/>
+      <span class="dim" role="status">${word ? `${shown.length} of ${entries.length} entries` : ""}</span></div>
+    ${problem && html`<p class="dim">${problem}</p>`}
+    <ol class="conversation">${shown.map((each) => html`<${Entry} each=${each}/>`)}</ol>
+    ${hasMore && entries.length > 0 && html`<button onClick=${() => more(entries.length)}>more</button>`}`;
+}
+
+/** @param {{each: any}} props */
+function Entry({ each }) {
+  if (each.kind === "model") {
+    const used = each.usage ?? {};
+    const told = [each.model, used.input_tokens != null && `${used.input_tokens} + ${used.output_tokens ?? 0} tokens`, each.time_s != null && `${Number(each.time_s).toFixed(1)} s`, each.error && `error: ${JSON.stringify(each.error)}`];
+    return html`<li class="call dim">${told.filter(Boolean).join(" · ")}</li>`;
+  }
+  if (each.kind !== "message") return html`<li class=${`note ${each.kind}`}><b>${each.kind}</b><pre>${each.text}</pre></li>`;
+  return html`<li class=${`said ${each.role}`}><b>${each.role}${each.name ? ` ${each.name}` : ""}</b>
+    <div>${each.role === "tool" && each.text.length > 400 ? html`<details><summary>${each.text.slice(0, 120)}…</summary><pre>${each.text}</pre></details>` : each.text && html`<pre>${each.text}</pre>`}
+    ${each.trouble && html`<pre class="trouble">${each.trouble}</pre>`}
+    ${(each.calls ?? []).map((/** @type {any} */ call) => html`<details class="tool"><summary>calls ${call.function}</summary><pre>${call.arguments}</pre></details>`)}</div></li>`;
+}
+
+const LOOK_MS = 1000;
+
+/** @param {{run: string, told: any}} props what an attempt without a result has written so far */
+export function LiveTrial({ run, told }) {
+  const [live, setLive] = useState(/** @type {any} */ (null));
+  const isLive = told.unfinished.is_live;
+  useEffect(() => {
+    let isGone = false;
+    let timer = 0;
+    const look = async () => {
+      if (!document.hidden) {
+        try {
+          const now = await ask("live", { run, trial: told.trial_id });
+          if (!isGone) setLive(now);
+        } catch { /* the page's own question tells what is wrong */ }
+      }
+      if (isLive && !isGone) timer = setTimeout(look, LOOK_MS);
+    };
+    look();
+    return () => { isGone = true; clearTimeout(timer); };
+  }, [told.trial_id, isLive]);
+  return html`<p class="dim">${isLive ? `Attempt ${live?.attempt ?? told.unfinished.attempt} is under way: ${live?.phase ?? told.unfinished.phase ?? ""}.` : "It has no result: its run ended before it did."}</p>
+    ${(told.unfinished.failed ?? []).map((/** @type {any} */ each) => html`<p class="dim">Attempt ${each.attempt} failed: ${each.end.cause} (${each.end.reason}) ${each.end.message}</p>`)}
+    <ol class="conversation">${(live?.entries ?? []).map((/** @type {any} */ each) => html`<${Entry} each=${each}/>`)}</ol>
+    ${(live?.logs ?? []).map((/** @type {any} */ log) => html`<section class="log" key=${log.path}><h2>${log.path}</h2><${Pieces} pieces=${log.pieces}/></section>`)}
+    ${live && !live.logs.length && !live.entries.length && html`<p class="empty">Nothing was written yet.</p>`}`;
+}

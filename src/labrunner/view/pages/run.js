@@ -1,0 +1,162 @@
+/** One run: which variant is ahead, how sure that is, what went wrong, and every trial. */
+import { html, useEffect, useState } from "./dom.js";
+import { link, put } from "./address.js";
+import { useAnswer } from "./asking.js";
+import { TrialMap } from "./map.js";
+import { Command, Dot, Ending, Mark, Progress, State, Trouble, range } from "./pieces.js";
+import { Trials } from "./trials.js";
+import { ago, clock, count, counted, duration, figure, money } from "./words.js";
+
+const SHOWN_GROUPS = 4;
+
+/** @param {{run: string, words: URLSearchParams}} props */
+export function Run({ run, words }) {
+  const { told, problem } = useAnswer("run", { run }, run);
+  const errors = useAnswer("errors", { run }, run);
+  const title = told?.name ?? run;
+  useEffect(() => { document.title = `${title} · lab view`; }, [title]);
+  return html`<main>
+    <header class="top">
+      <nav aria-label="where"><a href="/">Runs</a></nav>
+      <h1>${title}</h1>
+      ${told && html`<${State} state=${told.state}/>`}
+      <span class="dim where">${run}</span>
+    </header>
+    <${Trouble} problem=${problem}/>
+    ${!told && !problem && html`<p class="empty" role="status">reading the run</p>`}
+    ${told && html`<${Standing} told=${told}/>`}
+    ${told && html`<${Headline} told=${told}/>`}
+    <${Errors} groups=${errors.told?.groups ?? []} words=${words} run=${run}/>
+    ${told && html`<${Warnings} told=${told} run=${run}/>`}
+    ${!problem && html`<${TrialMap} run=${run} words=${words}/>`}
+    ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
+    ${told && html`<${Origin} told=${told}/>`}
+  </main>`;
+}
+
+/** @param {{told: any}} props how far it is, and what to type where it stands still */
+function Standing({ told }) {
+  const counts = told.status.counts;
+  const done = counts.passed + counts.failed + counts.errors;
+  if (told.state === "success") return null;
+  const crash = told.crash;
+  return html`<section class="standing">
+    <${Progress} counts=${counts} planned=${told.planned}/>
+    <p>${told.state === "started"
+      ? html`${count(done)} of ${count(told.planned)} done, ${count(counts.running)} under way. <span class="dim">Figures so far: they will move.</span>`
+      : crash
+        ? html`Its owner died; the last sign of it is from ${clock(crash.last_sign_at)} UTC${crash.has_rebooted ? ", and the machine was started anew since" : ""}. ${counted(crash.committed, "trial")} committed, ${crash.buffered} finished behind them, ${crash.in_flight.length} under way, ${crash.owed} owed. Nothing finished is lost${crash.lost ? html`, but: ${crash.lost}` : ""}. To go on, type <${Command} text=${`lab continue ${told.address}`}/>`
+        : html`${count(done)} of ${count(told.planned)} done. ${told.status.error?.message ?? ""} To go on, type <${Command} text=${`lab continue ${told.address}`}/>`}</p>
+  </section>`;
+}
+
+/** @param {any} each @returns {string} what a comparison found, in few words */
+function conclude(each) {
+  switch (each.conclusion) {
+    case "better": return `${each.other} is better than ${each.baseline}`;
+    case "worse": return `${each.other} is worse than ${each.baseline}`;
+    case "no difference shown": return `No difference is shown between ${each.baseline} and ${each.other}`;
+    default: return `${each.other} against ${each.baseline}: ${each.conclusion}`;
+  }
+}
+
+/** @param {{told: any}} props */
+function Headline({ told }) {
+  const variants = told.summary.variants;
+  const figures = variants.map((/** @type {any} */ each) => told.summary.ext.figures[each.variant_id]);
+  const ends = figures.flatMap((/** @type {any} */ each) => [each.observed, each.interval?.low, each.interval?.high, each.lower, each.upper]).filter((/** @type {any} */ x) => x != null);
+  const isRate = ends.every((/** @type {number} */ x) => x >= 0 && x <= 1);
+  const scale = isRate ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
+  const first = told.conclusions[0];
+  const one = figures[0];
+  const shown = first ? conclude(first) : one?.observed != null ? `${one.variant_id}: ${one.measure} ${range({ value: one.observed, low: one.interval?.low, high: one.interval?.high })}` : "Nothing is graded yet";
+  return html`<section class="headline" aria-labelledby="finding">
+    <h2 id="finding" class="finding">${shown}</h2>
+    ${first && html`<p class="says">${first.says}</p>`}
+    ${told.conclusions.slice(1).map((/** @type {any} */ each) => html`<p class="says"><b>${conclude(each)}.</b> ${each.says}</p>`)}
+    <div class="scrolls"><table class="variants">
+      <thead><tr><th>variant</th><th class="n">${measure(figures)}</th><th class="plot"><span>${figure(scale[0], 1)}</span><span>95% interval${figures.some((/** @type {any} */ f) => f.errors && f.lower != null) ? "; hatched: if errors had ended otherwise" : ""}</span><span>${figure(scale[1], 1)}</span></th>
+        <th class="n"><${Ending} ending="pass"/></th><th class="n"><${Ending} ending="fail"/></th><th class="n"><${Ending} ending="error"/></th><th class="n"><${Ending} ending="owed"/></th>
+        <th class="n">retried</th><th class="n">time, median</th><th class="n">cost</th></tr></thead>
+      <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale}/>`)}</tbody>
+    </table></div>
+    ${told.lineage && html`<p class="dim">${told.lineage}.</p>`}
+  </section>`;
+}
+
+/** @param {any[]} figures */
+function measure(figures) {
+  const names = [...new Set(figures.map((each) => each.measure))];
+  const lower = figures.some((each) => each.better === "lower");
+  return `${names.length === 1 ? names[0] : "mean"}${lower ? ", lower is better" : ""}`;
+}
+
+/** @param {{each: any, scale: [number, number]}} props */
+function Variant({ each, scale }) {
+  const interval = each.interval;
+  const label = `${each.variant_id}: ${range({ value: each.observed, low: interval?.low, high: interval?.high })}` +
+    (each.errors ? `; between ${figure(each.lower)} and ${figure(each.upper)} however errors had ended` : "");
+  const zero = (/** @type {number} */ number) => (number ? count(number) : html`<span class="dim">0</span>`);
+  return html`<tr>
+    <th scope="row" class="name">${each.variant_id}</th>
+    <td class="n big">${figure(each.observed)}</td>
+    <td class="plot"><${Dot} value=${each.observed} low=${interval?.low} high=${interval?.high} lower=${each.errors ? each.lower : null} upper=${each.errors ? each.upper : null} scale=${scale} label=${label}/></td>
+    <td class="n">${zero(each.passed)}</td><td class="n">${zero(each.failed)}</td><td class="n">${zero(each.errors)}</td><td class="n">${zero(each.missing)}</td>
+    <td class="n">${zero(each.retried)}</td>
+    <td class="n">${duration(each.expense.time_s?.median)}</td>
+    <td class="n">${money(each.expense.cost_usd?.total)}</td>
+  </tr>`;
+}
+
+/** @param {{told: any, run: string}} props */
+function Warnings({ told, run }) {
+  if (!told.warnings.length) return null;
+  return html`<section aria-labelledby="warnings">
+    <h2 id="warnings">Beware</h2>
+    <ul class="warnings">${told.warnings.map((/** @type {any} */ each) => html`<li>${each.text}${each.trial_id && html` <a href=${link(run, each.trial_id)}>look</a>`}</li>`)}</ul>
+  </section>`;
+}
+
+/** @param {{groups: any[], words: URLSearchParams, run: string}} props */
+function Errors({ groups, words, run }) {
+  const chosen = `${words.get("cause") ?? ""}\n${words.get("text") ?? ""}`;
+  const pick = (/** @type {any} */ group) => {
+    const isChosen = chosen === `${group.cause}\n${group.text ?? ""}`;
+    put(isChosen ? { cause: null, text: null } : { cause: group.cause, text: group.text, ending: null, q: null });
+  };
+  const day = groups[0]?.first_at ?? "";
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? groups : groups.slice(0, SHOWN_GROUPS);
+  if (!groups.length) return null;
+  return html`<section aria-labelledby="errors">
+    <h2 id="errors">Errors <span class="dim">missing data, not zeros</span></h2>
+    <div class="scrolls"><table class="errors">
+      <thead><tr><th class="n">trials</th><th>cause</th><th>what was said</th><th>from, to (UTC)</th><th></th></tr></thead>
+      <tbody>${shown.map((group) => html`<tr class=${chosen === `${group.cause}\n${group.text ?? ""}` ? "chosen" : ""}>
+        <td class="n"><${Mark} ending="error"/> ${count(group.count)}</td>
+        <td>${group.cause}<small>${group.reason}</small></td>
+        <td class="said">${group.text}</td>
+        <td class="dim">${clock(group.first_at)}${group.last_at !== group.first_at ? html` to ${clock(group.last_at, day)}` : ""}</td>
+        <td class="acts"><button onClick=${() => pick(group)}>${chosen === `${group.cause}\n${group.text ?? ""}` ? "show all trials" : "list"}</button> <a href=${link(run, group.trial_id)}>one of them</a></td>
+      </tr>`)}</tbody>
+    </table></div>
+    ${groups.length > SHOWN_GROUPS && html`<button onClick=${() => setWhole(!isWhole)}>${isWhole ? "only the most frequent" : `all ${groups.length} kinds`}</button>`}
+  </section>`;
+}
+
+/** @param {{told: any}} props */
+function Origin({ told }) {
+  const came = told.provenance;
+  const rows = [
+    ["begun", `${clock(told.created_at)} UTC, ${ago(told.created_at)}`],
+    ["by", `${came.user} on ${came.host}`],
+    ["command", came.argv.join(" ")],
+    came.git && ["git", `${came.git.commit}${came.git.dirty ? ", with changes that are not committed" : ""}`],
+    ["made by", `labrunner ${came.labrunner}, Python ${came.python}`],
+    told.status.chain && ["digest", told.status.chain],
+    ["experiment", told.digests.experiment],
+    ["folder", told.run],
+  ].filter(Boolean);
+  return html`<section aria-labelledby="origin"><h2 id="origin">Where it came from</h2>
+    <dl class="facts">${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>`;
+}

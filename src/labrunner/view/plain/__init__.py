@@ -1,0 +1,1 @@
+"""Runs and trials as plain JSON: what `--json` prints, and what pages ask for."""

@@ -1,0 +1,122 @@
+"""Runs of one folder as somebody looks at them: read when asked for, kept while they have not changed.
+
+Rules: a run is named by its folder, which has to lie directly in the folder of runs: a name can't lead
+anywhere else. What takes long is made once for each state of the run's files, and of a live run not more
+often than it is cheap. Used by threads; each run by one at a time.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from labrunner.errors import InputError, LabError
+from labrunner.runner.reports.advice import advise_on_damage
+from labrunner.runner.reports.lookup import RunPicture, picture, read_standing
+from labrunner.runner.reports.recorded import read_experiment
+from labrunner.store.layout import RunPaths
+from labrunner.store.reading.run_state import read_state
+from labrunner.view.seen.board import Board
+
+MOST_BOARDS: Final = 4
+"""Runs whose slots are kept in memory."""
+REST: Final = 10
+"""A live run's figures are computed anew when this many times as long has passed as it took the last time."""
+Signature = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _KeptRun:
+    """What is known of one run."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    board: Board | None = None
+    board_of: Signature = ()
+    seen: RunPicture | None = None
+    seen_of: Signature = ()
+    next_look_at: float = 0.0
+    """By the monotonic clock: before that a live run's picture is good enough."""
+
+
+class Lookout:
+    """One folder of runs."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        """Look at this folder."""
+        self.runs_dir = runs_dir
+        self._kept: dict[str, _KeptRun] = {}
+        self._lock = threading.Lock()
+
+    def find(self, name: str) -> RunPaths:
+        """The run in the folder of this name. Raises InputError when there is none."""
+        if not name or name.startswith(".") or "/" in name or "\0" in name:
+            raise InputError("run", "a run is named by its folder")
+        paths = RunPaths(self.runs_dir / name)
+        if not paths.root.is_dir():
+            raise InputError("run", f"there is no run {name!r} in {self.runs_dir}")
+        return paths
+
+    @contextmanager
+    def board(self, name: str) -> Iterator[Board]:
+        """A run's slots as they are now, for one thread at a time."""
+        paths, kept = self.find(name), self._keep(name)
+        with kept.lock, advise_on_damage(paths):
+            sign = sign_of(paths)
+            if kept.board is None:
+                kept.board = Board.of(paths, read_experiment(paths))
+            if kept.board_of != sign:
+                kept.board.read()
+                kept.board_of = sign
+            yield kept.board
+
+    def picture(self, name: str) -> RunPicture:
+        """A run with its summary."""
+        paths, kept = self.find(name), self._keep(name)
+        with kept.lock, advise_on_damage(paths):
+            sign, now = sign_of(paths), time.monotonic()
+            is_due = kept.seen_of != sign and (now >= kept.next_look_at or read_state(paths) != "started")
+            if kept.seen is None or is_due:
+                kept.seen = picture(paths)
+                kept.seen_of = sign
+                kept.next_look_at = time.monotonic() + REST * (time.monotonic() - now)
+            return replace(kept.seen, state=read_state(paths), status=read_standing(paths, kept.seen.record))
+
+    def signatures(self) -> dict[str, Signature]:
+        """What tells whether runs have changed, by their folders' names."""
+        try:
+            with os.scandir(self.runs_dir) as entries:
+                names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+        except OSError:
+            return {}
+        return {name: sign_of(RunPaths(self.runs_dir / name)) for name in names}
+
+    def _keep(self, name: str) -> _KeptRun:
+        with self._lock:
+            kept = self._kept.pop(name, None) or _KeptRun()
+            self._kept[name] = kept  # the last one asked for is the last to go
+            for other in list(self._kept)[:-MOST_BOARDS]:
+                del self._kept[other]
+            return kept
+
+
+def sign_of(paths: RunPaths) -> Signature:
+    """What changes whenever a run's files do, and whoever carries it out."""
+    wal = paths.buffer.with_name(f"{paths.buffer.name}-wal")
+    files = (paths.status, paths.commits, paths.buffer, wal, paths.invalidations, paths.summary)
+    try:
+        is_live = int(read_state(paths) == "started")
+    except LabError:
+        is_live = -1
+    return ((is_live, 0), *map(_stamp, files))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return (0, 0)
+    return (facts.st_mtime_ns, facts.st_size)

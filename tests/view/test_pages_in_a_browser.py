@@ -1,0 +1,142 @@
+"""Pages in a real browser: what people see of runs in every state, and what hostile output can't do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from labrunner.experiment.schedule import Slot
+from labrunner.records.run import Counts
+from labrunner.store.rows.lock import acquire
+from labrunner.view.web.webserver import serving
+from tests.kit.browser import Page, page_of
+from tests.kit.made_runs import Told, edit_status, make_grid, write_run
+from tests.kit.view.left_behind import TRIAL, write_left
+
+TEXT = "document.body.innerText"
+HAS = f"{TEXT}.includes"
+READY = "document.querySelectorAll('.tr').length > 3 && !!document.querySelector('canvas') && !!document.querySelector('.finding')"  # noqa: E501 - one question
+COUNTS = {
+    "planned": 12, "committed": 5, "buffered": 2, "running": 2, "passed": 4, "failed": 3, "errors": 0,
+}  # fmt: skip
+IS_WIDE = "document.documentElement.scrollWidth > innerWidth"
+PRESS = """(key) => (document.activeElement ?? document.body)
+    .dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}))"""
+
+
+PLANTED = "#app script, #app img, #app iframe, #app a[href^=javascript]"
+
+
+class Viewer:
+    """A browser that looks at runs."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page = page
+        self.base = base
+
+    async def open(self, path: str, until: str) -> str:
+        """Open a page, wait for what it is to show, and give its text."""
+        await self.page.open(f"{self.base}{path}")
+        return await self.wait(until)
+
+    async def wait(self, until: str) -> str:
+        await self.page.wait_for(until)
+        return str(await self.page.run(TEXT))
+
+    async def press(self, key: str, until: str) -> str:
+        await self.page.run(f"({PRESS})({key!r})")
+        return await self.wait(until)
+
+
+@asynccontextmanager
+async def viewing(tmp_path: Path) -> AsyncIterator[Viewer]:
+    async with asyncio.timeout(100), serving(tmp_path / "runs") as place, page_of(tmp_path) as page:
+        yield Viewer(page, f"http://127.0.0.1:{place.port}")
+        assert page.troubles == []
+        assert [url for url in page.requests if not url.startswith(f"http://127.0.0.1:{place.port}/")] == []
+
+
+def half(slot: Slot) -> Told | None:
+    return Told(value=float(slot.schedule_idx % 2)) if slot.schedule_idx < 5 else None
+
+
+async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    bad = write_left(tmp_path / "runs", "bad")
+    bad.trials.write_bytes(bad.trials.read_bytes().replace(b'"ids":', b'"1ds":', 1))
+    write_run(tmp_path / "runs", make_grid(name="half"), half, run_id="dead", status="started")
+    async with viewing(tmp_path) as viewer:
+        runs = await viewer.open("/", f"{HAS}('3 runs')")
+        assert "lab continue" in runs
+        assert "left <b>behind</b>" in runs
+        filtered = await viewer.open("/?q=dead", f"{HAS}('1 run')")
+        assert "left <b>behind</b>" not in filtered
+
+        crashed = await viewer.open("/run/dead", READY)
+        assert "crashed" in crashed
+        assert "5 trials committed" in crashed
+        assert "lab continue" in crashed
+
+        run = await viewer.open("/run/left", READY)
+        assert "b against a: too few tasks" in run
+        assert "attempt … went wrong" in run
+        errors = await viewer.open("/run/left?ending=error", f"{READY.replace('> 3', '== 2')}")
+        assert "2 of 12" in errors
+        await viewer.press("j", "!!document.querySelector('.tr.chosen')")
+        trial = await viewer.press("Enter", f"{HAS}('no grade, cause provider')")
+        assert "attempt 2" in trial
+        await viewer.press("n", f"{HAS}('slot 3')")
+        await viewer.press("p", f"{HAS}('slot 2')")
+        await viewer.press("v", f"{HAS}('slot 3')")
+        await viewer.press("4", f"{HAS}('slot_commit_id')")
+        await viewer.press("g", "true")
+        await viewer.press("r", f"{HAS}('3 runs')")
+
+        assert viewer.page.troubles == []
+        damaged = await viewer.open("/run/bad", f"{HAS}('lab log recover')")
+        assert "can't be read as they are" in damaged
+        viewer.page.troubles.clear()  # the browser notes that there was no answer
+
+
+async def test_hostile_output_is_shown_and_does_nothing(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    async with viewing(tmp_path) as viewer:
+        for tab in ("conversation", "terminal", "grader", "record"):
+            shown = await viewer.open(f"/run/left/trial/{TRIAL}?tab={tab}", f"{HAS}('onerror=')")
+            assert "owned" not in await viewer.page.run("document.title")
+            assert not set("\x00\x1b\u202e\u200b") & set(shown)
+        planted = await viewer.page.run(f"document.querySelectorAll({PLANTED!r}).length")
+        await viewer.open(f"/run/left/trial/{TRIAL}?tab=terminal", f"{HAS}('red')")
+        styled = await viewer.page.run("document.querySelector('.c1').textContent")
+    assert planted == 0
+    assert styled == "red"
+
+
+async def test_pages_fit_a_phone_and_the_map_is_walked_by_arrows(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    async with viewing(tmp_path) as viewer:
+        await viewer.page.resize(375, 800)
+        for path, until in (
+            ("/", f"{HAS}('1 run')"),
+            ("/run/left", READY),
+            (f"/run/left/trial/{TRIAL}?tab=terminal", f"{HAS}('onerror=')"),
+        ):
+            await viewer.open(path, until)
+            assert not await viewer.page.run(IS_WIDE), path
+        await viewer.open("/run/left", READY)
+        await viewer.page.run("document.querySelector('canvas').focus()")
+        await viewer.press("ArrowDown", f"{HAS}('t0 · a · replication 1: pass')")
+        await viewer.press("ArrowDown", f"{HAS}('t1 · a · replication 1: error')")
+        assert "no grade" in await viewer.press("Enter", f"{HAS}('no grade')")
+
+
+async def test_a_page_of_a_live_run_follows_it_without_being_loaded_again(tmp_path: Path) -> None:
+    paths = write_run(tmp_path / "runs", make_grid(tasks=6), half, run_id="live", status="started")
+    async with viewing(tmp_path) as viewer:
+        with acquire(paths):
+            shown = await viewer.open("/run/live", READY)
+            assert "Figures so far" in shown
+            await viewer.page.run("window.isSame = true")
+            edit_status(paths, counts=Counts(**COUNTS))
+            await viewer.wait(f"{HAS}('7 of 12 done, 2 under way') && window.isSame")
+        await viewer.wait(f"{HAS}('crashed') && {HAS}('lab continue') && window.isSame")
