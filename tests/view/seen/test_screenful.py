@@ -43,7 +43,7 @@ def board(tmp_path: Path) -> Board:
     return made
 
 
-def rows(board: Board, **asked: object) -> list[object]:
+def rows(board: Board, **asked: object) -> list[tuple[object, object, object]]:
     told = take_trials(board, TableAsked(**asked))  # type: ignore[arg-type]  # words of a question
     found = told["rows"]
     assert isinstance(found, list)
@@ -59,7 +59,7 @@ def test_trials_are_chosen_by_ending_variant_cause_and_words(board: Board) -> No
 
 def test_trials_are_sorted_and_paged_by_key(board: Board) -> None:
     dear = rows(board, sort="cost", is_descending=True, limit=4)
-    assert {task for task, _, _ in dear} == {"t2"}  # type: ignore[misc]  # a row of the table
+    assert {task for task, _, _ in dear} == {"t2"}
     assert rows(board, offset=2, limit=2) == rows(board)[2:4]
     assert rows(board, sort="task")[:2] != rows(board, sort="task", is_descending=True)[:2]
     with pytest.raises(InputError, match="there are: slot, task"):

@@ -1,4 +1,4 @@
-"""What was said in an attempt of a Python task, a page at a time.
+"""What was said in an attempt, a page at a time: its transcript, its calls to models, or its agent's events.
 
 Rule: events are foreign JSON: fields are asked for, never relied on, and what is long is cut with a mark.
 """
@@ -9,7 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from labrunner.store.reading.events import read_attempt_events
+from labrunner.records.completion import FileRef
+from labrunner.store.reading.conversations import read_said
+from labrunner.store.reading.events import read_agent_events
 
 LONGEST: Final = 20_000
 """Characters of one entry; the whole stands in the transcript, to be downloaded."""
@@ -17,9 +19,10 @@ MOST_ENTRIES: Final = 200
 _Event = Mapping[str, Any]  # foreign JSON
 
 
-def read_conversation(folder: Path, offset: int) -> dict[str, object]:
-    """A page of what lies in an attempt's folder."""
-    return page_of(decode(bytes(raw) for raw in read_attempt_events(folder)), offset)
+def read_conversation(folder: Path, logs: Sequence[FileRef], offset: int) -> dict[str, object]:
+    """A page of what was said in a finished attempt; `logs` are those that its row names."""
+    said: list[_Event] = [*read_said(folder, logs)]
+    return page_of(iter(said or list(decode(map(bytes, read_agent_events(folder))))), offset)
 
 
 def decode(lines: Iterator[bytes]) -> Iterator[_Event]:

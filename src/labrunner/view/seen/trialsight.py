@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
@@ -11,9 +12,11 @@ from labrunner.runner.reports.unfinished import Unfinished, find_any, find_maske
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.earlier_file import read_earlier
+from labrunner.store.reading.events import LOGGED
 from labrunner.store.reading.fullscores import read_scores
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.store.rows.single_records import read_run
+from labrunner.trial.collecting.recorded_calls import RECORDED
 from labrunner.view.plain.trial_json import plain_trial
 from labrunner.view.plain.underway_json import plain_under_way
 from labrunner.view.seen.ansi import style
@@ -21,6 +24,9 @@ from labrunner.view.seen.board import Board
 from labrunner.view.seen.conversing import decode, page_of
 from labrunner.view.seen.keptfiles import KeptFile, list_kept
 from labrunner.view.seen.screenful import find_neighbours, plain_row
+
+SAID: Final = frozenset({TRANSCRIPT, LOGGED, *RECORDED})
+"""Files of which a conversation is made."""
 
 
 def find_slot(board: Board, trial: str | None, slot: int | None) -> Slot:
@@ -88,9 +94,7 @@ def _tell_finished(paths: RunPaths, rows: SlotRows) -> dict[str, object]:
         "scores": read_scores(paths, rows),
         "files": files,
         "barrier": explain_barrier(rows.trial.barrier),
-        "has_conversation": any(
-            kept.ref.path in {TRANSCRIPT, "state/events.jsonl"} for kept in list_kept(paths, rows)
-        ),
+        "has_conversation": any(kept.ref.path in SAID for kept in list_kept(paths, rows)),
         "shown_attempt": rows.attempt,
     }
 

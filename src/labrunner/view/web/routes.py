@@ -125,9 +125,10 @@ def _live(lookout: Lookout, wish: Wish) -> object:
 def _conversation(lookout: Lookout, wish: Wish) -> object:
     paths, rows = _find_finished(lookout, wish)
     attempt = wish.count("attempt", rows.attempt)
-    if attempt not in {each.attempt for each in rows.timing.attempts}:
+    logs = next((each.logs for each in rows.timing.attempts if each.attempt == attempt), None)
+    if logs is None:
         raise InputError("attempt", f"{rows.trial_id} has no attempt {attempt}")
-    return read_conversation(paths.attempt(rows.trial_id, attempt), wish.count("offset"))
+    return read_conversation(paths.attempt(rows.trial_id, attempt), logs, wish.count("offset"))
 
 
 def _text(lookout: Lookout, wish: Wish) -> object:
