@@ -1,14 +1,19 @@
 """Runs whose agents have a model and nothing else, in sandboxes of every kind without a daemon."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from labrunner.experiment.resolved import AgentLimits, Network, Setup
+from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
-from tests.kit.gateway.experiments import Ran, Setting, run
+from tests.kit.gateway.experiments import CLIENT, JUDGE, Ran, Setting, run
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import KEY, Provider, run_provider
 
@@ -45,3 +50,133 @@ async def test_an_agent_asks_its_model_and_what_it_used_is_known(
     assert timing["usage"]["cost_usd"] == 0.00042
     assert timing["limits"]["reach"] == ("planted" if kind == "bubblewrap" else "loopback")
     assert find_daemons(ran.paths.root) == []
+
+
+ASK_FOR_EVER = (
+    CLIENT
+    + """
+open("answer.txt", "w").write("begun")
+while True:
+    ask()
+"""
+)
+
+
+@kinds
+@pytest.mark.parametrize(
+    ("limits", "word"),
+    [
+        (AgentLimits(requests=2), "requests"),
+        (AgentLimits(tokens=2500), "tokens"),
+        (AgentLimits(cost_usd=0.0045), "cost"),
+    ],
+)
+async def test_a_reached_cap_ends_the_agent_at_once_and_it_is_graded(
+    tmp_path: Path, provider: Provider, kind: str, limits: AgentLimits, word: str
+) -> None:
+    setting = Setting(kind=kind, url=provider.url, agent=ASK_FOR_EVER, limits=limits, timeout_s=600.0)
+    ran = await run(setting.make(), tmp_path)
+    [trial] = ran.trials()
+    assert (trial.verdict, trial.ended_by) == ("pass", word)
+    calls = ran.calls()
+    assert [call.end for call in calls if call.end != "capped"] == ["answered"] * (len(provider.got))
+    assert sum(call.cost_usd or 0 for call in calls) <= (limits.cost_usd or 1)
+
+
+@pytest.mark.parametrize("kind", [BWRAP])
+async def test_an_agent_has_its_loopback_and_no_descriptor_of_ours(
+    tmp_path: Path, provider: Provider, kind: str
+) -> None:
+    look = (
+        CLIENT
+        + """
+import socket
+ask()
+open_ones = sorted(os.listdir("/proc/self/fd"))
+names = [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]]
+outside = []
+for address in (("192.0.2.1", 80), ("127.0.0.1", PORT)):
+    try:
+        socket.create_connection(address, 2)
+        outside.append(address)
+    except OSError:
+        pass
+open("answer.txt", "w").write(json.dumps([len(open_ones), names, outside]))
+"""
+    )
+    port = provider.url.rpartition(":")[2]
+    setting = Setting(kind=kind, url=provider.url, agent=look.replace("PORT", port))
+    ran = await run(setting.make(policy_keep="always"), tmp_path)
+    seen = json.loads((ran.attempt() / "workspace/answer.txt").read_text())
+    assert seen == [4, ["lo"], []]  # the three streams, and the listing itself
+
+
+FETCH = """
+import os, urllib.error, urllib.request
+def fetch(url):
+    try:
+        return urllib.request.urlopen(url, timeout=30).read().decode()
+    except urllib.error.HTTPError as error:
+        return str(error.code)
+    except OSError as error:
+        return type(error).__name__
+found = [fetch(os.environ["ALLOWED"]), fetch(os.environ["OTHER"])]
+"""
+
+
+async def run_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize("kind", [BWRAP])
+async def test_every_phase_reaches_the_hosts_that_it_is_allowed_and_no_others(
+    tmp_path: Path, provider: Provider, kind: str
+) -> None:
+    allowed = await asyncio.start_server(run_page, "127.0.0.1", 0)
+    other = await asyncio.start_server(run_page, "127.0.0.1", 0)
+    ports = [server.sockets[0].getsockname()[1] for server in (allowed, other)]
+    network = Network(mode="allow", hosts=(f"127.0.0.1:{ports[0]}",))
+    env = {"ALLOWED": f"http://127.0.0.1:{ports[0]}/", "OTHER": f"http://127.0.0.1:{ports[1]}/"}
+    env |= {"NO_PROXY": "", "no_proxy": ""}
+    write = FETCH + "open(os.environ['AGENTLAB_WORKSPACE'] + '/{name}', 'w').write(' '.join(found))\n"
+    grade = FETCH + JUDGE.replace("if answer.exists()", "if found == ['hello', '403'] and answer.exists()")
+    setting = Setting(kind=kind, url=provider.url, agent=write.replace("{name}", "answer.txt"), grader=grade)
+    experiment = setting.make(policy_keep="always")
+    [variant], [task] = experiment.variants, experiment.tasks
+    setup = Setup(command=("${python}", "-c", write.replace("{name}", "setup.txt")), network=network)
+    variant = replace(variant, agent=replace(variant.agent, network=network, env=env), setup=setup, models=())
+    task = replace(task, env=env, grader=replace(task.grader, network=network, env=env))
+    async with allowed, other:
+        ran = await run(replace(experiment, variants=(variant,), tasks=(task,)), tmp_path)
+    workspace = ran.attempt() / "workspace"
+    assert (workspace / "setup.txt").read_text() == "hello 403"
+    assert (workspace / "answer.txt").read_text() == "hello 403"
+    [trial] = ran.trials()
+    assert trial.verdict == "pass"
+    rows = [json.loads(line) for line in (ran.attempt() / "doors.jsonl").read_bytes().splitlines()]
+    phases = {row["phase"] for row in rows}
+    assert phases == {"setup", "agent", "grader"}
+
+
+async def test_the_runs_budget_holds_for_many_at_once_and_no_provider_has_more_than_it_may(
+    tmp_path: Path, provider: Provider
+) -> None:
+    setting = Setting(
+        kind="process",
+        url=provider.url,
+        agent=CLIENT + "for _ in range(8): ask()\nopen('answer.txt', 'w').write('done')",
+        tasks=24,
+        entry={"max_connections": 3},
+        policy={"max_concurrency": 24, "budget": Budget(cost_usd=0.03, tokens=None)},
+    )
+    ran = await run(setting.make(), tmp_path)
+    calls = [call for folder in ran.paths.trial_folders.glob("*/*") for call in read_calls_of(folder)]
+    spent = sum(call.cost_usd or 0.0 for call in calls)
+    assert 0.02 < spent <= 0.03
+    assert provider.peak <= 3
+    assert ran.end.is_used_up
+    assert ran.end.status.error is not None
+    assert "budget" in ran.end.status.error.message

@@ -9,6 +9,8 @@ import msgspec
 from labrunner.experiment.resolved import (
     AgentLimits,
     Experiment,
+    Keep,
+    KeepPolicy,
     ModelEntry,
     ModelPrice,
     Network,
@@ -78,7 +80,7 @@ class Setting:
     timeout_s: float = 60.0
     user: str | None = None
 
-    def make(self, **changes: Any) -> Experiment:
+    def make(self, *, policy_keep: Keep = "failed", **changes: Any) -> Experiment:
         entry = ModelEntry(
             **{"name": "main", "dialect": "openai", "base_url": f"{self.url}/v1", "key": KEY_NAME}
             | {"prices": PRICES}
@@ -99,7 +101,10 @@ class Setting:
             tasks=tuple(make_task(f"t{n}", grader=grader) for n in range(self.tasks)),
             variants=(variant,),
             replications=1,
-            policy=make_policy(**{"fail_on_error": False} | self.policy),
+            policy=make_policy(
+                **{"fail_on_error": False, "keep": KeepPolicy(workspace=policy_keep, logs="always")}
+                | self.policy
+            ),
             **changes,
         )
 

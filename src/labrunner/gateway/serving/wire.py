@@ -212,8 +212,10 @@ class Wire:
     async def _send(self, event: h11.Event) -> None:
         try:
             self._writer.write(self._conn.send(event) or b"")
-            async with asyncio.timeout(self._patience.reading_s):
-                await self._writer.drain()
+            # What the kernel took at once, as it does with most of a stream, needs no waiting.
+            if self._writer.transport.get_write_buffer_size() or self._writer.is_closing():
+                async with asyncio.timeout(self._patience.reading_s):
+                    await self._writer.drain()
         except (OSError, TimeoutError) as error:
             raise ClientGone from error
 

@@ -1,0 +1,74 @@
+"""`lab` or its gateway is killed while an agent in bubblewrap hears its model."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.owning import find_daemons
+from tests.kit.gateway.provider import Provider, run_provider
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.bwrap,
+    pytest.mark.skipif(not works_here()[0], reason="bubblewrap can't run here"),
+]
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    async with run_provider() as running:
+        yield running
+
+
+@pytest.fixture
+def lab(tmp_path: Path, provider: Provider) -> Killable:
+    lab = Killable(folder=tmp_path / "lab", url=provider.url, sandbox="{kind: bubblewrap}")
+    lab.write()
+    return lab
+
+
+async def wait_until_gone(run: Path) -> None:
+    async with asyncio.timeout(30):
+        while find_daemons(run):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_killed_runner_takes_its_gateway_along_where_no_sandbox_outlives_it(
+    lab: Killable, provider: Provider
+) -> None:
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 60)
+    assert len(find_daemons(lab.run)) == 1
+    await kill(process)
+    await wait_until_gone(lab.run)
+    [cut] = lab.calls()  # the agent was gone: that is on disk, and counts
+    assert cut.end == "client_gone"
+    provider.gate.set()
+    await lab.finish()
+    assert sorted(call.end for call in lab.calls()) == ["answered", "client_gone"]
+    assert find_daemons(lab.run) == []
+
+
+async def test_a_killed_gateway_is_one_cut_connection_for_its_agent(
+    lab: Killable, provider: Provider
+) -> None:
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 60)
+    [pid] = find_daemons(lab.run)
+    os.kill(pid, signal.SIGKILL)
+    provider.gate.set()
+    _, told = await asyncio.wait_for(process.communicate(), 100)
+    assert process.returncode == 0, told.decode()
+    assert len(lab.answers()) == 1
+    [cuts] = lab.run.glob("trials/*/*/workspace/cuts.txt")
+    assert int(cuts.read_text()) >= 1
+    assert [call.end for call in lab.calls()] == ["answered"]
+    assert find_daemons(lab.run) == []

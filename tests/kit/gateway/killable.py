@@ -1,0 +1,111 @@
+"""`lab` as a command, with an experiment whose agents stream answers of a model: to be killed."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.records.facts.model_call import CallRow
+from tests.kit.cli.calling import LAB
+from tests.kit.gateway.experiments import CLIENT, JUDGE, KEY_NAME
+from tests.kit.gateway.provider import KEY
+
+STREAM = (
+    CLIENT
+    + """
+import time
+open("started.txt", "a").write("x")
+cuts = 0
+while True:
+    try:
+        said = ask(stream=True)
+        break
+    except Exception:
+        cuts += 1
+        time.sleep(0.05)
+open("answer.txt", "w").write(said)
+open("cuts.txt", "w").write(str(cuts))
+"""
+)
+"""Asks for a stream, again when it was cut."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killable:
+    """A folder with an experiment."""
+
+    folder: Path
+    url: str
+    sandbox: str
+    tasks: int = 1
+    python: str = sys.base_prefix + "/bin/python3"
+
+    def write(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "agent").mkdir()
+        (self.folder / "grader").mkdir()
+        (self.folder / "agent/agent.py").write_text(STREAM)
+        (self.folder / "grader/judge.py").write_text(JUDGE)
+        (self.folder / "tasks.jsonl").write_text(
+            "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(self.tasks))
+        )
+        (self.folder / "experiment.yaml").write_text(f"""
+name: killed
+tasks: tasks.jsonl
+models:
+  main:
+    dialect: openai
+    base_url: "{self.url}/v1"
+    key: {KEY_NAME}
+    prices: {{gpt-4o: {{input: 1, output: 10}}}}
+agent:
+  dir: agent
+  command: ["$python", -B, "$agent_dir/agent.py"]
+  network: {{models: [main]}}
+  timeout_s: 120
+grader: {{dir: grader, command: ["$python", -B, "$grader_dir/judge.py"], timeout_s: 60}}
+sandbox: {self.sandbox}
+max_concurrency: 8
+min_free_disk_gb: 0
+keep: {{workspace: always}}
+""")
+
+    @property
+    def run(self) -> Path:
+        return self.folder / ".lab" / "runs" / "the-run"
+
+    async def start(self) -> asyncio.subprocess.Process:
+        begun = ("continue", "the-run") if self.run.is_dir() else ("run", "--run-id", "the-run")
+        return await asyncio.create_subprocess_exec(
+            LAB,
+            *begun,
+            cwd=self.folder,
+            env={**os.environ, KEY_NAME: KEY},
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def finish(self) -> None:
+        process = await self.start()
+        _, told = await asyncio.wait_for(process.communicate(), 200)
+        assert process.returncode == 0, told.decode()
+
+    def attempts(self) -> list[Path]:
+        """Folders of attempts, those that were cut off too."""
+        return sorted(self.run.glob("trials/*/*"))
+
+    def calls(self) -> list[CallRow]:
+        return [call for folder in self.attempts() for call in read_calls_of(folder)]
+
+    def answers(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.run.glob("trials/*/*/workspace/answer.txt"))]
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
