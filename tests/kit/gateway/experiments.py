@@ -79,6 +79,7 @@ class Setting:
     plan: dict[str, Any] = field(default_factory=dict)
     timeout_s: float = 60.0
     user: str | None = None
+    hosts: tuple[str, ...] = ()
 
     def make(self, *, policy_keep: Keep = "failed", **changes: Any) -> Experiment:
         entry = ModelEntry(
@@ -88,7 +89,7 @@ class Setting:
         )
         agent = make_agent(
             command=("${python}", "-B", "-c", self.agent.replace("$", "$$")),
-            network=Network(mode="none", models=("main",)),
+            network=Network(mode="allow" if self.hosts else "none", hosts=self.hosts, models=("main",)),
             limits=self.limits,
             timeout_s=self.timeout_s,
             user=self.user,
