@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from labrunner.policy.budget import Budget
+from labrunner.policy.capacity import CONNECTIONS
 
 NO_SANDBOX: Final = "none"
 """The kind of Python tasks that only ask a model; nothing can be run in it."""
@@ -80,7 +81,7 @@ class ModelEntry:
     """Name of the variable on the host that holds the key; None: no key is sent."""
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
     """By the name of the model that is asked for."""
-    max_connections: int = 10
+    max_connections: int = CONNECTIONS
     max_retries: int = 3
     server_tools: tuple[str, ...] = ()
     """What the provider may carry out itself."""

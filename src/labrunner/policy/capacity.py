@@ -1,9 +1,12 @@
-"""How many trials at once `max_concurrency: auto` means."""
+"""How much at once: trials where `max_concurrency` is `auto`, and requests to a provider."""
 
 from dataclasses import dataclass
 from typing import Final
 
 KEPT_BACK_MB: Final = 512
+CONNECTIONS: Final = 10
+"""Requests that a provider gets at once, over all trials of a run, where nobody says otherwise: of Python
+tasks and through the gateway alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from labrunner.experiment.authoring.part import Count, Part, Text
+from labrunner.policy.capacity import CONNECTIONS
 
 Usd: TypeAlias = Annotated[float, Field(ge=0)]
 ServerTool: TypeAlias = Literal[
@@ -42,7 +43,7 @@ class ModelPart(Part):
     The key stays outside of sandboxes."""
     prices: dict[Text, PricePart] = {}
     """Prices by the name of the model, before those of the table that comes with lab."""
-    max_connections: Count = 10
+    max_connections: Count = CONNECTIONS
     """How many requests it gets at once, over all trials."""
     max_retries: Annotated[int, Field(ge=0)] = 3
     """How often a request that failed is made again, where the agent has seen nothing of an answer."""

@@ -52,9 +52,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """Prices of one entry of `models:`."""
+    """Prices of one entry of `models:`, or of a provider that a Python task asks."""
 
-    dialect: Dialect
+    dialect: Dialect = "openai"
+    provider: str | None = None
+    """Who bills, by the table's name, where neither dialect nor address say it."""
     base_url: str | None = None
     """Where the provider was named by its address: who bills is found by it."""
     own: Mapping[str, OwnPrice]
@@ -88,27 +90,35 @@ class PriceList:
             cache_write_1h_tokens=tokens.cache_write_1h,
         )
         context = None if tier is None else {"service_tier": tier}
-        try:
-            if self.base_url is None:
-                found = genai_prices.calc_price(
-                    usage,
-                    model,
-                    provider_id=_PROVIDERS[self.dialect],
-                    genai_request_timestamp=at,
-                    price_context=context,
-                )
-            else:
-                found = genai_prices.calc_price(
-                    usage,
-                    model,
-                    provider_api_url=self.base_url,
-                    genai_request_timestamp=at,
-                    price_context=context,
-                )
-        except LookupError:
-            return None
-        source = f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}"
-        return Cost(usd=found.total_price, source=source, priced_on=f"{at:%Y-%m-%d}")
+        for is_named in self._find_ways():
+            try:
+                if is_named:
+                    found = genai_prices.calc_price(
+                        usage,
+                        model,
+                        provider_id=self.provider or _PROVIDERS[self.dialect],
+                        genai_request_timestamp=at,
+                        price_context=context,
+                    )
+                else:
+                    found = genai_prices.calc_price(
+                        usage,
+                        model,
+                        provider_api_url=self.base_url,
+                        genai_request_timestamp=at,
+                        price_context=context,
+                    )
+            except LookupError:
+                continue
+            source = f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}"
+            return Cost(usd=found.total_price, source=source, priced_on=f"{at:%Y-%m-%d}")
+        return None
+
+    def _find_ways(self) -> tuple[bool, ...]:
+        """Whether who bills is asked for by name (True) or by address; an address says more than a name."""
+        if self.base_url is None:
+            return (True,)
+        return (False,) if self.provider is None else (False, True)
 
 
 def name_table(dialect: Dialect, base_url: str | None) -> str | None:

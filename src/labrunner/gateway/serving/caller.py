@@ -10,6 +10,7 @@ from labrunner.gateway.metering.pricelist import PriceList
 from labrunner.gateway.metering.purse import CapReached, Purse
 from labrunner.gateway.recording.calljournal import CallJournal
 from labrunner.gateway.serving.allowance import Allowance
+from labrunner.policy.capacity import CONNECTIONS
 from labrunner.records.encoding.ids import Ids
 
 HOMES: Final[Mapping[Dialect, str]] = {
@@ -31,7 +32,7 @@ class ProviderEntry:
     base_url: str
     key: str | None = field(repr=False)
     prices: PriceList
-    max_connections: int = 10
+    max_connections: int = CONNECTIONS
     max_retries: int = 3
     server_tools: frozenset[str] = frozenset()
     """What the provider may carry out itself."""

@@ -100,7 +100,7 @@ async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOu
     attempt.meter.check_spent()
     transcript = attempt.transcript
     asked = transcript.number(request.messages)
-    asker = Asker(meter=attempt.meter, transcript=transcript)
+    asker = Asker(meter=attempt.meter, transcript=transcript, calls=attempt.calls)
     output = await attempt.call_home(lambda: attempt.pool.ask(model, request, asker))
     output.message.model = output.message.model or output.model
     mend(output.message)

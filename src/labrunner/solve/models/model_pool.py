@@ -9,17 +9,18 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from labrunner.errors import ProviderFailed
 from labrunner.policy import backoff
+from labrunner.policy.capacity import CONNECTIONS
 from labrunner.solve.models.backend import Askable, Backend, ModelRequest, ProviderTrouble
+from labrunner.solve.models.call_log import CallLog, OpenCall
 from labrunner.solve.values.messages import ModelOutput
 from labrunner.solve.values.meter import Meter
 from labrunner.solve.values.transcript import Transcript
 
-DEFAULT_CONNECTIONS: Final = 10
 DEFAULT_RETRIES: Final = 5
 DEFAULT_TIMEOUT_S: Final = 600.0
 FIRST_WAIT_S: Final = 1.0
@@ -47,6 +48,7 @@ class Asker:
 
     meter: Meter
     transcript: Transcript
+    calls: CallLog = field(default_factory=CallLog)
 
 
 class ModelPool:
@@ -65,15 +67,24 @@ class ModelPool:
 
     async def ask(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
         """Ask until there is an answer. Raises ProviderFailed when patience has run out."""
+        with asker.calls.open(model.name, is_scoring=asker.meter.is_scoring) as call:
+            output = await self._ask(model, request, asker, call)
+            call.note_answer(output)
+            return output
+
+    async def _ask(self, model: Askable, request: ModelRequest, asker: Asker, call: OpenCall) -> ModelOutput:
         retries = _first(request.config.max_retries, self._patience.max_retries, DEFAULT_RETRIES)
         for number in range(int(retries) + 1):
             try:
+                call.begin_try()
                 return await self._try(model, request, asker)
             except ProviderTrouble as trouble:
                 wait_s = self._wait_s(trouble, number)
                 if number >= retries or wait_s is None:
+                    call.note_failure(trouble)
                     told = f"asking {model.name}: {trouble}{_explain_end(trouble)}"
                     raise ProviderFailed(trouble.reason, told) from trouble
+                call.note_try(trouble, wait_s)
                 asker.transcript.add("retry", reason=trouble.reason, message=str(trouble), wait_s=wait_s)
                 with asker.meter.waiting():
                     await self._wait(model.provider, wait_s, f"{trouble.reason}: {trouble}")
@@ -140,7 +151,7 @@ class ModelPool:
 
     def _place(self, model: Askable, request: ModelRequest) -> asyncio.Semaphore:
         if model.provider not in self._places:
-            most = _first(self._patience.max_connections, request.config.max_connections, DEFAULT_CONNECTIONS)
+            most = _first(self._patience.max_connections, request.config.max_connections, CONNECTIONS)
             self._places[model.provider] = asyncio.Semaphore(int(most))
         return self._places[model.provider]
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from labrunner.errors import InputError
+from labrunner.gateway.dialects.speech import Tokens
+from labrunner.gateway.metering.pricelist import Cost, PriceList
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
 from labrunner.solve.models.modelname import ModelName
 from labrunner.solve.values.messages import (
@@ -93,7 +95,7 @@ class ProviderBackend:
             model_name=self._model.model_name,
             provider_name=self._model.system,
         )
-        return _cost(probe) is not None
+        return _price(probe) is not None
 
     async def close(self) -> None:
         """Close the client, where there is one."""
@@ -169,8 +171,14 @@ def from_theirs(response: theirs.ModelResponse, name: str) -> ModelOutput:
         native=response,
     )
     stop: StopReason = "tool_calls" if calls else _STOPS.get(response.finish_reason, "stop")
+    cost = _price(response)
     return ModelOutput(
-        model=response.model_name or name, message=message, stop_reason=stop, usage=_usage(response)
+        model=response.model_name or name,
+        message=message,
+        stop_reason=stop,
+        usage=_usage(response, cost),
+        price_source=cost.source if cost else None,
+        priced_on=cost.priced_on if cost else None,
     )
 
 
@@ -201,7 +209,7 @@ def _call(part: theirs.ToolCallPart) -> ToolCall:
     return ToolCall(part.tool_call_id, part.tool_name, arguments)
 
 
-def _usage(response: theirs.ModelResponse) -> ModelUsage:
+def _usage(response: theirs.ModelResponse, cost: Cost | None) -> ModelUsage:
     usage = response.usage
     return ModelUsage(
         input_tokens=usage.input_tokens,
@@ -210,15 +218,27 @@ def _usage(response: theirs.ModelResponse) -> ModelUsage:
         input_tokens_cache_read=usage.cache_read_tokens,
         input_tokens_cache_write=usage.cache_write_tokens,
         reasoning_tokens=int(usage.details.get("reasoning_tokens", 0)),
-        cost_usd=_cost(response),
+        cost_usd=None if cost is None else float(cost.usd),
     )
 
 
-def _cost(response: theirs.ModelResponse) -> float | None:
-    try:
-        return float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):  # nobody knows its price
+def _price(response: theirs.ModelResponse) -> Cost | None:
+    """What an answer cost, by the gateway's price list; None where nobody knows."""
+    usage = response.usage
+    if not response.model_name or usage.unmeasured_requests:
         return None
+    prices = PriceList(provider=response.provider_name, base_url=response.provider_url, own={})
+    tokens = Tokens(
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        cache_read=usage.cache_read_tokens,
+        cache_write=usage.cache_write_tokens,
+        reasoning=int(usage.details.get("reasoning_tokens", 0)),
+    )
+    tier = (response.provider_details or {}).get("service_tier")
+    return prices.price(
+        response.model_name, tokens, response.timestamp, tier=tier if isinstance(tier, str) else None
+    )
 
 
 def _settings(request: ModelRequest) -> ModelSettings:

@@ -7,11 +7,12 @@ in the home loop. `Running.call_home` is the way from one to the other.
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from labrunner.sandbox.door import AgentRun
 from labrunner.solve.models.backend import Askable
+from labrunner.solve.models.call_log import CallLog
 from labrunner.solve.models.mailbox import Mailbox, call
 from labrunner.solve.models.model_pool import ModelPool
 from labrunner.solve.values.meter import Meter
@@ -45,6 +46,7 @@ class Running:
     model: Askable | None
     state: TaskState
     """As it stands: what is scored when a limit ends the solver."""
+    calls: CallLog = field(default_factory=CallLog)
     environment: Environment | None = None
 
     async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:

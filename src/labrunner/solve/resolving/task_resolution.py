@@ -20,6 +20,7 @@ from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Progra
 from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.resolving.substitution import escape
+from labrunner.policy.capacity import CONNECTIONS
 from labrunner.records.encoding import canonical
 from labrunner.solve.authoring.command import CommandGrader, CommandSolver, split_scorers
 from labrunner.solve.authoring.names import SCORERS, SOLVERS, make_named, replace_names
@@ -27,7 +28,6 @@ from labrunner.solve.authoring.scorer import Judge
 from labrunner.solve.authoring.solver import Step, as_steps
 from labrunner.solve.library.solvers import generate
 from labrunner.solve.models.asking import Model, get_model
-from labrunner.solve.models.model_pool import DEFAULT_CONNECTIONS
 from labrunner.solve.resolving.closure import CodePart, digest_modules, find_part, read_part
 from labrunner.solve.resolving.compose import Surroundings
 from labrunner.solve.resolving.sample_rows import make_rows, record_metadata, setup_section
@@ -235,7 +235,7 @@ def _concurrency(experiment: Experiment, live: LiveTask, overrides: Overrides, *
     asked = experiment.policy.max_concurrency
     if asked != "auto" or has_sandbox:
         return asked
-    connections = overrides.max_connections or _config(live).max_connections or DEFAULT_CONNECTIONS
+    connections = overrides.max_connections or _config(live).max_connections or CONNECTIONS
     return max(_FEWEST_AT_ONCE, 2 * connections)
 
 

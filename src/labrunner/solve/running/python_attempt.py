@@ -14,10 +14,12 @@ from functools import partial
 
 from labrunner.errors import AttemptFailed, SandboxFailed, SystemBroken
 from labrunner.files.strangers.masking import Masker
-from labrunner.records.completion import AttemptEnd, Completion, Failed, Graded
+from labrunner.gateway.recording.calljournal import CALLS
+from labrunner.records.completion import AttemptEnd, Completion, Failed, FileRef, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker
 from labrunner.sandbox.execution import ExecSandbox
 from labrunner.solve.library.solvers import as_conversation
+from labrunner.solve.models.call_log import write_rows
 from labrunner.solve.models.environment import SandboxEnvironment
 from labrunner.solve.models.generation import generate_state
 from labrunner.solve.models.mailbox import Mailbox
@@ -123,6 +125,7 @@ class SolveAttempt:
             pool=self._shop.pool,
             model=live.model,
             state=first_state(scene, model or "none"),
+            calls=self._ledger.calls,
         )
 
     async def _work_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd | None:
@@ -315,28 +318,32 @@ class SolveAttempt:
     async def _complete(self, end: AttemptEnd) -> Completion:
         ledger, shop = self._ledger, self._shop
         self._transcript.add("end", outcome=type(end).__name__.lower())
-        kept, transcript = Collected(), None
+        kept = Collected()
+        logs: tuple[FileRef, ...] = ()
         scores = self._in_full if isinstance(end, Graded) else None
         try:
             with ledger.timing("collect"):
                 if ledger.has_folders:
                     keeps = keeps_workspace(self._scene.context.experiment.policy.keep.workspace, end)
                     kept = await asyncio.to_thread(collect, self._scene.folders, shop.masker, keeps)
+                rows = ledger.calls.rows(self._scene.ids, self._scene.assignment.attempt)
                 texts = {TRANSCRIPT: self._transcript.close()}
+                if rows:
+                    texts[CALLS] = write_rows(rows, shop.masker)
                 if scores is not None:
                     texts[FULL_SCORES], masked = shop.masker.mask(scores)
                     kept = replace(kept, masked_secrets=kept.masked_secrets + masked)
                 kept = replace(kept, masked_secrets=kept.masked_secrets + self._transcript.masked)
                 is_new = not ledger.has_folders
-                transcript, *more = await asyncio.to_thread(
-                    store, self._scene.folders.root, texts, is_new=is_new
-                )
+                stored = await asyncio.to_thread(store, self._scene.folders.root, texts, is_new=is_new)
+                logs = tuple(ref for ref in stored if ref.path != FULL_SCORES)
+                more = tuple(ref for ref in stored if ref.path == FULL_SCORES)
                 kept = replace(kept, files=(*kept.files, *more))
         except AttemptFailed as failure:
             end = classification.spoilt(failure)
             left = await asyncio.to_thread(redact_cut_off, self._scene.folders.root, shop.masker)
             ledger.note_redaction(left)
-        return ledger.close(end, kept, transcript)
+        return ledger.close(end, kept, logs)
 
 
 def first_state(scene: AttemptScene, model: str) -> TaskState:

@@ -1,8 +1,11 @@
 """What is known about an attempt of a Python task while it goes on, beyond what every attempt knows."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from labrunner.records.completion import AttemptEnd, Completion, EndedBy, FileRef, PhaseFact
+from labrunner.records.facts.call_usage import UNPRICED
+from labrunner.solve.models.call_log import CallLog
 from labrunner.solve.values.meter import Meter
 from labrunner.trial.classification import AgentFacts
 from labrunner.trial.collecting.collection import Collected
@@ -19,6 +22,7 @@ class SolveLedger(Ledger):
     ended_by: EndedBy | None = None
     """The limit that the solver ran into."""
     has_folders: bool = False
+    calls: CallLog = field(default_factory=CallLog)
 
     def solving_facts(self) -> AgentFacts:
         """How the agent's part ended, be it a command or a solver."""
@@ -27,12 +31,12 @@ class SolveLedger(Ledger):
         facts = replace(facts, end=self.agent or PhaseFact(exit_status=0))
         return facts if self.is_command else replace(facts, requires_result=False, error_cause=None)
 
-    def close(self, end: AttemptEnd, kept: Collected, transcript: FileRef | None) -> Completion:
+    def close(self, end: AttemptEnd, kept: Collected, logs: Sequence[FileRef]) -> Completion:
         """Add what the meter and the transcript know, and make the attempt's completion."""
         self.limits = self.limits | self.meter.limits.given()
         spent = self._spent()
         self.usage = spent | {name: spent.get(name, 0) + amount for name, amount in self.usage.items()}
-        return self.complete(end, replace(kept, logs=(*kept.logs, transcript)) if transcript else kept)
+        return self.complete(end, replace(kept, logs=(*kept.logs, *logs)))
 
     def _spent(self) -> dict[str, float | int]:
         usage, meter = self.meter.usage, self.meter
@@ -43,4 +47,7 @@ class SolveLedger(Ledger):
                 "input_tokens": usage.input_tokens,
                 "output_tokens": usage.output_tokens,
             }
-        return spent if usage.cost_usd is None else spent | {"cost_usd": usage.cost_usd}
+        if usage.cost_usd is not None:
+            spent["cost_usd"] = usage.cost_usd
+        unpriced = self.calls.count_unpriced()
+        return spent | {UNPRICED: unpriced} if unpriced else spent

@@ -130,6 +130,10 @@ class ModelOutput:
     usage: ModelUsage | None = None
     time: float | None = None
     """Seconds that the request took, without waiting for a place or for retries."""
+    price_source: str | None = None
+    """By whose word it costs what it does; None where nobody knows a price."""
+    priced_on: str | None = None
+    """The day for which the price was looked up."""
 
     @property
     def completion(self) -> str:
