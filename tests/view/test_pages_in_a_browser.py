@@ -77,6 +77,11 @@ async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Pat
         assert "5 trials committed" in crashed
         assert "lab continue" in crashed
 
+        compared = await viewer.open("/compare?a=left", "!!document.querySelector('.flips button')")
+        assert "better with b" in compared
+        await viewer.page.run("document.querySelector('.flips button').click()")
+        await viewer.wait("document.querySelectorAll('.sides .scrolling').length == 2")
+
         run = await viewer.open("/run/left", READY)
         assert "b against a: too few tasks" in run
         assert "attempt … went wrong" in run

@@ -178,6 +178,24 @@ async def test_a_run_its_map_its_errors_and_a_trial_are_told(tmp_path: Path) -> 
     assert [row["trial_id"] for row in marked["rows"]] == [TRIAL]
 
 
+async def test_variants_and_runs_are_compared_with_trials_to_look_at(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    write_left(tmp_path / "runs", "again")
+    async with asking(tmp_path / "runs") as ask:
+        variants = await ask.told("/api/compare?a=left")
+        runs = await ask.told("/api/compare?a=left&b=again")
+        status, _ = await ask.get("/api/compare?a=left&b=../left")
+    (pair,) = variants["comparisons"]
+    assert (pair["baseline"], pair["other"], pair["conclusion"]) == ("a", "b", "too few tasks")
+    assert {flip["task_id"] for flip in pair["up"]} <= {f"t{number}" for number in range(6)}
+    assert (pair["baseline_run"], pair["other_run"]) == ("left", "left")
+    assert [(each["baseline_run"], each["other_run"]) for each in runs["comparisons"]] == [
+        ("left", "again")
+    ] * 2
+    assert runs["comparisons"][0]["baseline"] == "left:a"
+    assert status == 404
+
+
 async def test_a_damaged_run_is_told_with_what_to_type_and_breaks_no_listing(tmp_path: Path) -> None:
     paths = write_left(tmp_path / "runs")
     data = paths.trials.read_bytes()

@@ -2,6 +2,7 @@
 import { html, render } from "./dom.js";
 import { catchLinks, useAddress } from "./address.js";
 import { beginListening } from "./asking.js";
+import { Compare } from "./compare.js";
 import { Help, beginKeys } from "./keys.js";
 import { Patterns } from "./pieces.js";
 import { Run } from "./run.js";
@@ -11,7 +12,9 @@ import { Trial } from "./trial.js";
 function App() {
   const { path, words } = useAddress();
   const [kind, run, part, which] = path;
-  const page = kind !== "run"
+  const page = kind === "compare"
+    ? html`<${Compare} words=${words}/>`
+    : kind !== "run"
     ? html`<${Runs} words=${words}/>`
     : part === "trial" || part === "slot"
       ? html`<${Trial} run=${run} trial=${part === "trial" ? which : null} slot=${part === "slot" ? which : null} words=${words}/>`

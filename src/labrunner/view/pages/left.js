@@ -23,6 +23,14 @@ function download(run, told, file) {
   return `/api/raw?${query({ run, trial: told.trial_id, attempt: file.attempt, digest: file.digest })}`;
 }
 
+const ORDER = ["agent", "grader", "setup", ""];
+
+/** @param {any[]} one @param {any[]} other */
+function compareAll(one, other) {
+  const at = one.findIndex((each, number) => each !== other[number]);
+  return at < 0 ? 0 : one[at] < other[at] ? -1 : 1;
+}
+
 /** @param {any} told */
 const logsOf = (told) => told.files.filter((/** @type {any} */ file) => file.path.startsWith("logs/"));
 
@@ -31,7 +39,9 @@ export function Terminal({ run, told }) {
   const logs = logsOf(told).filter((/** @type {any} */ file) => file.size > 0);
   if (!logs.length) return html`<p class="empty">Nothing was written to a terminal.</p>`;
   const isSeveral = new Set(logs.map((/** @type {any} */ file) => file.attempt)).size > 1;
-  return logs.slice().reverse().map((/** @type {any} */ file) => html`<section class="log" key=${file.digest + file.attempt + file.path}>
+  const place = (/** @type {any} */ file) => [-file.attempt, ORDER.findIndex((name) => file.path.startsWith(`logs/${name}`)), file.path];
+  logs.sort((/** @type {any} */ one, /** @type {any} */ other) => compareAll(place(one), place(other)));
+  return logs.map((/** @type {any} */ file) => html`<section class="log" key=${file.digest + file.attempt + file.path}>
     <h2>${file.path.slice(5)} <span class="dim">${isSeveral ? `attempt ${file.attempt}, ` : ""}${size(file.size)}</span> <a href=${download(run, told, file)} download>download</a></h2>
     <${Text} run=${run} told=${told} file=${file}/></section>`);
 }
@@ -42,7 +52,7 @@ export function Files({ run, told }) {
   const folders = Object.entries(told.record.timing.attempts.at(-1)?.folders ?? {});
   if (!told.files.length && !folders.length) return html`<p class="empty">No file was kept.</p>`;
   return html`<div class="scrolls"><table class="files">
-    <thead><tr><th>file</th><th class="n">attempt</th><th class="n">size</th><th>digest</th><th></th></tr></thead>
+    <thead><tr><th>file</th><th class="n">attempt</th><th class="n">size</th><th>digest</th><th>take it</th></tr></thead>
     <tbody>${told.files.map((/** @type {any} */ file, /** @type {number} */ number) => html`<tr class=${number === chosen ? "chosen" : ""}>
       <td><button class="plain" aria-expanded=${number === chosen} onClick=${() => setChosen(number === chosen ? -1 : number)}>${file.path}</button></td>
       <td class="n">${file.attempt}</td><td class="n">${size(file.size)}</td><td class="dim digest">${file.digest.slice(7, 19)}</td>

@@ -51,7 +51,7 @@ function Standing({ told }) {
 }
 
 /** @param {any} each @returns {string} what a comparison found, in few words */
-function conclude(each) {
+export function conclude(each) {
   switch (each.conclusion) {
     case "better": return `${each.other} is better than ${each.baseline}`;
     case "worse": return `${each.other} is worse than ${each.baseline}`;
@@ -80,6 +80,7 @@ function Headline({ told }) {
         <th class="n">retried</th><th class="n">time, median</th><th class="n">cost</th></tr></thead>
       <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale}/>`)}</tbody>
     </table></div>
+    <p class="acts">${variants.length > 1 && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}`}>compare variants, task by task</a> `}<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a></p>
     ${told.lineage && html`<p class="dim">${told.lineage}.</p>`}
   </section>`;
 }
@@ -131,7 +132,7 @@ function Errors({ groups, words, run }) {
   return html`<section aria-labelledby="errors">
     <h2 id="errors">Errors <span class="dim">missing data, not zeros</span></h2>
     <div class="scrolls"><table class="errors">
-      <thead><tr><th class="n">trials</th><th>cause</th><th>what was said</th><th>from, to (UTC)</th><th></th></tr></thead>
+      <thead><tr><th class="n">how many</th><th>cause</th><th>what was said</th><th>from, to (UTC)</th><th>trials</th></tr></thead>
       <tbody>${shown.map((group) => html`<tr class=${chosen === `${group.cause}\n${group.text ?? ""}` ? "chosen" : ""}>
         <td class="n"><${Mark} ending="error"/> ${count(group.count)}</td>
         <td>${group.cause}<small>${group.reason}</small></td>

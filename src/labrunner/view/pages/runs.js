@@ -55,8 +55,8 @@ function Row({ run, isChosen }) {
       ${run.problem && html`<small class="why">${run.problem}</small>`}${run.error && html`<small class="why">${run.error.message}</small>`}</td>
     <td class="wide">${counts && html`<${Progress} counts=${counts} planned=${run.planned}/><small>${count(done)} of ${count(run.planned)}</small>`}</td>
     <td class="wide"><${Means} run=${run}/></td>
-    <td class="n">${counts?.errors ? count(counts.errors) : html`<span class="dim">0</span>`}</td>
-    <td class="n">${run.retried ? count(run.retried) : html`<span class="dim">0</span>`}</td>
+    <td class="n">${counts?.errors ? count(counts.errors) : counts && html`<span class="dim">0</span>`}</td>
+    <td class="n">${run.retried ? count(run.retried) : counts && html`<span class="dim">0</span>`}</td>
     <td class="n">${money(run.cost_usd)}</td>
     <td class="n" title=${run.created_at}>${ago(run.created_at)}</td>
   </tr>`;

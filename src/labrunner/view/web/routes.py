@@ -22,6 +22,7 @@ from labrunner.view.seen.lookout import Lookout
 from labrunner.view.seen.runsight import see_run, see_runs
 from labrunner.view.seen.screenful import MOST_ROWS, TableAsked, group_errors, take_map, take_trials
 from labrunner.view.seen.trialsight import find_rows, find_slot, read_live, see_trial
+from labrunner.view.seen.versus import Contests
 from labrunner.view.web.feed import Feed
 from labrunner.view.web.guard import RAW_HEADERS
 
@@ -137,6 +138,14 @@ def _text(lookout: Lookout, wish: Wish) -> object:
     return read_window(kept, wish.number("end"))
 
 
+def _comparing(contests: Contests) -> Look:
+    def look(lookout: Lookout, wish: Wish) -> object:
+        names = [name for name in (wish.text("a"), wish.maybe("b")) if name is not None]
+        return contests.hold(lookout, names, wish.maybe("baseline"))
+
+    return look
+
+
 def _find_finished(lookout: Lookout, wish: Wish) -> tuple[RunPaths, SlotRows]:
     paths, trial = lookout.find(wish.text("run")), wish.text("trial")
     rows = find_rows(paths, trial)
@@ -160,8 +169,9 @@ LOOKS: Final[dict[str, Look]] = {
 
 def make_routes(lookout: Lookout, feed: Feed) -> list[web.RouteDef]:
     """Every question that can be asked about runs."""
+    looks = {**LOOKS, "compare": _comparing(Contests())}
     return [
-        *(web.get(f"/api/{name}", _answer(lookout, look)) for name, look in LOOKS.items()),
+        *(web.get(f"/api/{name}", _answer(lookout, look)) for name, look in looks.items()),
         web.get("/api/changes", _news(feed)),
         web.get("/api/raw", _raw(lookout)),
     ]
