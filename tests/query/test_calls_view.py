@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from labrunner.errors import DamagedRun
+from labrunner.gateway.recording.doorjournal import open_doors
 from labrunner.query.database import ask
+from labrunner.records.encoding.ids import Ids
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.store.layout import RunPaths
 from tests.kit.gateway.provider import Fail
 from tests.kit.gateway.talking import FIRST, LAST, Say, Talked, chat, user, write_talked_run
@@ -104,3 +107,37 @@ def test_calls_that_are_not_what_their_row_says_are_told(paths: RunPaths, how: s
     with pytest.raises(DamagedRun, match=r"calls\.jsonl.*lab verify"):
         rows_of(paths, "select * from calls")
     assert rows_of(paths, "select count(*) from trials") == [(4,)]
+
+
+def test_connections_to_hosts_are_rows_of_their_own(paths: RunPaths) -> None:
+    folder = paths.trial(FIRST) / "2"
+    folder.mkdir()
+    journal = open_doors(folder)
+    ids = Ids(run_id="made", trial_id=FIRST, variant_id="a", task_id="t0", repl_idx=0)
+    at = "2026-01-05T00:00:00.000Z"
+    for end, reason in (("refused", "not_allowed"), ("closed", None)):
+        journal.write(
+            DoorEvent(
+                schema_version="door_event_v1",
+                ids=ids,
+                attempt=2,
+                ordinal=0,
+                phase="agent",
+                way="tunnel",
+                host="example.com",
+                port=443,
+                end=end,  # type: ignore[arg-type] # one of its words
+                reason=reason,  # type: ignore[arg-type] # one of its words
+                started_at=at,
+                ended_at=at,
+                received=7,
+            )
+        )
+    journal.close()
+    found = rows_of(
+        paths, "select trial_id, attempt, host, port, outcome, reason, received, times from doors"
+    )
+    assert found == [
+        (FIRST, 2, "example.com", 443, "refused", "not_allowed", 7, 1),
+        (FIRST, 2, "example.com", 443, "closed", None, 7, 1),
+    ]

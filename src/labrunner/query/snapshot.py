@@ -19,13 +19,16 @@ from labrunner.store.buffering.buffer import BufferedSlot
 from labrunner.store.checking.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.events import read_events
-from labrunner.store.reading.recordings import read_all_calls
+from labrunner.store.reading.recordings import Recorded, read_all_calls, read_all_doors
 from labrunner.store.reading.survey import PIECE_BYTES, Survey, survey
 from labrunner.store.rows.lock import is_owned
 from labrunner.store.rows.single_records import read_run
 from labrunner.store.rows.written import open_file, refuse_altered, size_of
 
-FILES: Final = ("trials", "scores", "predictions", "timings", "events", "calls", "earlier", "tasks", "runs")
+FILES: Final = (
+    *("trials", "scores", "predictions", "timings"),
+    *("events", "calls", "doors", "earlier", "tasks", "runs"),
+)
 _OF_SLOTS: Final = frozenset({"trials", "scores", "predictions", "timings"})
 """Files with rows of slots, which grow as slots are committed."""
 
@@ -104,7 +107,8 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
         "earlier": lambda: sources.earlier[-1],
         "tasks": lambda: sources.tasks[-1][1],
         "events": lambda: _write_events(paths, place / "events.jsonl"),
-        "calls": lambda: _write_calls(paths, place / "calls.jsonl"),
+        "calls": lambda: _write_recorded(read_all_calls(paths), place / "calls.jsonl"),
+        "doors": lambda: _write_recorded(read_all_doors(paths), place / "doors.jsonl"),
         "runs": lambda: _write_run(record, place / "runs.jsonl"),
     }
     for name in whole.keys() & set(names):
@@ -219,11 +223,11 @@ def _write_run(record: RunRecord, target: Path) -> Path:
     return target
 
 
-def _write_calls(paths: RunPaths, target: Path) -> Path:
-    """Write every attempt's calls as rows."""
+def _write_recorded(rows: Iterator[Recorded], target: Path) -> Path:
+    """Write what the gateway recorded of every attempt as rows."""
     with target.open("wb") as file:
-        for found in read_all_calls(paths):
-            file.write(msgspec.json.encode(found) + b"\n")
+        for row in rows:
+            file.write(msgspec.json.encode(row) + b"\n")
     return target
 
 

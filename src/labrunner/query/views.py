@@ -33,6 +33,11 @@ _CALL: Final = (
     "tries STRUCT(status INTEGER)[], error STRUCT(kind VARCHAR, message VARCHAR), trouble VARCHAR, "
     "request VARCHAR, answer VARCHAR)"
 )
+_DOOR: Final = (
+    f"STRUCT(ids {IDS}, attempt INTEGER, ordinal BIGINT, phase VARCHAR, way VARCHAR, host VARCHAR, "
+    'port INTEGER, address VARCHAR, "end" VARCHAR, reason VARCHAR, message VARCHAR, started_at VARCHAR, '
+    "ended_at VARCHAR, seconds DOUBLE, sent BIGINT, received BIGINT, times BIGINT)"
+)
 REROLL: Final = (
     "a.standing IN ('failed', 'invalidated', 'replaced') "
     "AND (a.agent IS NULL OR a.phases_s['agent'] IS NOT NULL)"
@@ -237,7 +242,7 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
         ),
         "calls": SqlView(
             file="calls",
-            reads={"run_id": "VARCHAR", "attempt": "VARCHAR", "call": _CALL},
+            reads={"run_id": "VARCHAR", "attempt": "VARCHAR", "row": _CALL},
             selects="""
                 SELECT run_id, c.ids.trial_id, c.ids.variant_id, c.ids.task_id, c.ids.repl_idx, c.attempt,
                     contains(folder, '.cut-') AS cut_off, c.ordinal, c.provider, c.protocol, c.purpose,
@@ -259,7 +264,22 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
                     c.cost_usd, c.price_source, TRY_CAST(c.priced_on AS DATE) AS priced_on,
                     coalesce(len(c.tries), 0) AS tries, c.error.kind AS error_kind, c.error.message AS error,
                     coalesce(c.taken_out, []) AS taken_out, c.trouble, c.request, c.answer
-                FROM (SELECT run_id, attempt AS folder, call AS c FROM rows)
+                FROM (SELECT run_id, attempt AS folder, "row" AS c FROM rows)
+            """,
+            key="ordinal",
+        ),
+        "doors": SqlView(
+            file="doors",
+            reads={"run_id": "VARCHAR", "attempt": "VARCHAR", "row": _DOOR},
+            selects="""
+                SELECT run_id, d.ids.trial_id, d.ids.variant_id, d.ids.task_id, d.ids.repl_idx, d.attempt,
+                    contains(folder, '.cut-') AS cut_off, d.ordinal, d.phase, d.way, d.host, d.port,
+                    d.address, d."end" AS outcome, d.reason, d.message,
+                    TRY_CAST(d.started_at AS TIMESTAMP) AS started_at,
+                    TRY_CAST(d.ended_at AS TIMESTAMP) AS ended_at, coalesce(d.seconds, 0.0) AS seconds,
+                    coalesce(d.sent, 0) AS sent, coalesce(d.received, 0) AS received,
+                    coalesce(d.times, 1) AS times
+                FROM (SELECT run_id, attempt AS folder, "row" AS d FROM rows)
             """,
             key="ordinal",
         ),

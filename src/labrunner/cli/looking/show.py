@@ -43,6 +43,7 @@ from labrunner.store.reading.conversations import read_said, write_said
 from labrunner.store.reading.earlier_file import read_earlier
 from labrunner.store.reading.listing import DEFAULT_RUNS, address, find_run
 from labrunner.store.reading.logends import read_end
+from labrunner.store.reading.recordings import read_attempt_doors
 from labrunner.store.reading.underway import read_under_way
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.collecting.recorded_calls import RECORDED
@@ -216,6 +217,7 @@ def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
             earlier=earlier,
             hints=hints,
             extent=_find_extent(paths, rows.trial_id, how),
+            doors=read_attempt_doors(folder, _named_logs(rows)),
         )
     )
 

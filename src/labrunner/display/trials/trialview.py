@@ -15,10 +15,12 @@ from labrunner.display.text.console import indent, make_fields, make_hints, make
 from labrunner.display.text.quantities import format_count, format_seconds
 from labrunner.display.text.safetext import clip, sanitise, take_tail
 from labrunner.display.trials.conversation import PARTLY, Extent, show_conversation
+from labrunner.display.trials.doorways import show_doorways
 from labrunner.display.trials.lineage import show_earlier
 from labrunner.experiment.options.table import flag
 from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.earlier import EarlierAttempt
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
@@ -42,6 +44,7 @@ def show_trial(  # noqa: PLR0913 - what a page is made of
     earlier: Sequence[EarlierAttempt] = (),
     hints: Sequence[tuple[str, str]] = (),
     extent: Extent = PARTLY,
+    doors: Sequence[DoorEvent] = (),
 ) -> RenderableType:
     """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
     times = {each.attempt: each for each in timing.attempts} if timing else {}
@@ -51,6 +54,7 @@ def show_trial(  # noqa: PLR0913 - what a page is made of
         *(block for each in judged for block in _show_patch(each)),
         show_earlier(earlier),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
+        show_doorways(doors),
         *(show_log(name, text, extent) for name, text in logs.items() if text),
         make_hints(hints),
     )

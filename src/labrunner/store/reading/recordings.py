@@ -1,11 +1,11 @@
-"""Calls that attempts of a run made to models, as they lie beside them.
+"""What the gateway recorded beside attempts of a run: calls to models, what was said, connections to hosts.
 
 Rules: files of a finished attempt are what its row says, to the byte, or the run is damaged; those of an
 attempt under way, or that was cut off, are read as far as they are whole. No link is followed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -16,25 +16,28 @@ from labrunner.errors import DamagedRun
 from labrunner.files.durable import say
 from labrunner.files.strangers.hostile import open_plain
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
+from labrunner.gateway.recording.doorjournal import DOORS
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.model_call import BodyRow, CallRow
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.events import iter_attempt_logs
 from labrunner.store.reading.survey import survey
 
-_Row = TypeVar("_Row", CallRow, BodyRow)
+_Row = TypeVar("_Row", CallRow, BodyRow, DoorEvent)
+_Read = Callable[[Path, Sequence[FileRef] | None], Sequence[CallRow | DoorEvent]]
 _ATTEMPT: Final = re.compile(r"([1-9][0-9]*)(\.cut-[1-9][0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCall:
-    """One call, and where it was found."""
+class Recorded:
+    """One row, and where it was found."""
 
     run_id: str
     attempt: str
     """The attempt's folder: its number, with `.cut-1` and so on where it was cut off."""
-    call: CallRow
+    row: CallRow | DoorEvent
 
 
 def read_attempt_calls(folder: Path, logs: Sequence[FileRef] | None = None) -> list[CallRow]:
@@ -50,23 +53,33 @@ def read_attempt_bodies(folder: Path, logs: Sequence[FileRef] | None = None) -> 
     return {body.digest: body for body in _read(folder / BODIES, logs, BodyRow)}
 
 
-def read_all_calls(paths: RunPaths) -> Iterator[FoundCall]:
+def read_attempt_doors(folder: Path, logs: Sequence[FileRef] | None = None) -> list[DoorEvent]:
+    """What happened at one attempt's door to hosts, in the order in which it ended. Raises DamagedRun."""
+    return list(_read(folder / DOORS, logs, DoorEvent))
+
+
+def read_all_calls(paths: RunPaths) -> Iterator[Recorded]:
     """Calls of all attempts of a run: of finished ones, then of all others that left some."""
+    return _read_all(paths, read_attempt_calls)
+
+
+def read_all_doors(paths: RunPaths) -> Iterator[Recorded]:
+    """The same for what happened at doors to hosts."""
+    return _read_all(paths, read_attempt_doors)
+
+
+def _read_all(paths: RunPaths, read: _Read) -> Iterator[Recorded]:
     finished: set[tuple[str, str]] = set()
     with survey(paths) as seen:
         for trial_id, attempt, logs in iter_attempt_logs(seen):
             finished.add((trial_id, str(attempt)))
-            calls = read_attempt_calls(paths.attempt(trial_id, attempt), logs)
-            yield from _place(calls, seen.run_id, str(attempt))
+            rows = read(paths.attempt(trial_id, attempt), logs)
+            yield from (Recorded(run_id=seen.run_id, attempt=str(attempt), row=row) for row in rows)
     for trial in _iter_folders(paths.trial_folders):
         for folder in _iter_folders(trial):
             if (trial.name, folder.name) not in finished and _ATTEMPT.fullmatch(folder.name):
-                yield from _place(read_attempt_calls(folder), seen.run_id, folder.name)
-
-
-def _place(calls: Sequence[CallRow], run_id: str, attempt: str) -> Iterator[FoundCall]:
-    for call in calls:
-        yield FoundCall(run_id=run_id, attempt=attempt, call=call)
+                rows = read(folder, None)
+                yield from (Recorded(run_id=seen.run_id, attempt=folder.name, row=row) for row in rows)
 
 
 def _iter_folders(folder: Path) -> list[Path]:
@@ -79,7 +92,7 @@ def _iter_folders(folder: Path) -> list[Path]:
 def _read(path: Path, logs: Sequence[FileRef] | None, kind: type[_Row]) -> Iterator[_Row]:
     ref = next((ref for ref in logs or () if ref.path == path.name), None)
     if logs is not None and ref is None:
-        return  # it made no call
+        return  # there was nothing to record
     decoder = msgspec.json.Decoder(kind)
     for number, line in enumerate(_read_lines(path, ref), 1):
         try:
