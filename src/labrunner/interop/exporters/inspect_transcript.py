@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from labrunner.interop.exporters.inspect_spans import PART_OF_OTHERS, Spans
 from labrunner.interop.exporters.inspect_usage import make_usage
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.transcript_events import (
@@ -21,6 +20,8 @@ from labrunner.records.facts.transcript_events import (
 
 Plain = dict[str, Any]  # JSON, as that format has it
 
+PART_OF_OTHERS: Final = frozenset({"message", "tool_call"})
+"""Events of transcripts that become no event of their own."""
 LONG: Final = 100
 """Characters of a text from which on events refer to it: every call repeats what was said before."""
 _SETTINGS: Final = frozenset(
@@ -144,6 +145,40 @@ class Conversation:
 def _say_trouble(trouble: Mapping[str, Any]) -> str:
     words = [trouble.get(name) for name in ("status", "kind", "end")]
     return f"{' '.join(str(word) for word in words if word)}: {trouble.get('message')}"
+
+
+@dataclass(slots=True)
+class Spans:
+    """Conversations of a transcript."""
+
+    last: Mapping[int, int]
+    """The number of each conversation's last event."""
+    begun: set[int] = field(default_factory=set)
+    at: int = -1
+
+    @classmethod
+    def of(cls, told: Sequence[Mapping[str, Any]]) -> "Spans":
+        """Those of a transcript."""
+        shown = [event for event in told if event["event"] not in PART_OF_OTHERS]
+        return cls({event["thread"]: at for at, event in enumerate(shown) if event.get("thread")})
+
+    def place(self, event: Mapping[str, Any], made: Plain) -> list[Plain]:
+        """An event inside its conversation, which it may begin or end."""
+        self.at += 1
+        thread = event.get("thread")
+        if not thread:
+            return [made]
+        name = f"conversation-{thread}"
+        placed = [made | {"span_id": name}]
+        if thread not in self.begun:
+            self.begun.add(thread)
+            parent = event.get("parent")
+            outer = {"parent_id": f"conversation-{parent}"} if parent in self.begun else {}
+            begin = {"event": "span_begin", "id": name, "name": f"conversation {thread + 1}", "type": "agent"}
+            placed.insert(0, begin | outer)
+        if self.last[thread] == self.at:
+            placed.append({"event": "span_end", "id": name})
+        return placed
 
 
 def make_message(plain: Mapping[str, Any]) -> Plain:
