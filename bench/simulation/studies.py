@@ -1,17 +1,19 @@
 """What is simulated: each study draws many runs, asks the product's own functions, and counts.
 
 Rules: the functions are those that `lab show` and `lab compare` call, not copies of them; a study's draws
-are seeded by its name and setting, so that anybody gets the same figures.
+are seeded by its name and setting, so that anybody gets the same figures. Runs whose sums are the same get
+the same answer, and are asked about once: so there can be many of them.
 """
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped] # scipy has no types
+from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
 from bench.simulation.populations import (
     LAYOUTS,
@@ -26,7 +28,8 @@ from labrunner.analysis.comparing.pairing import PairedTask
 from labrunner.analysis.comparing.power import Layout, Pilot
 from labrunner.analysis.comparing.questions import ask_here, ask_others
 from labrunner.analysis.describing.figures import compute_all
-from labrunner.analysis.describing.repeated import repeated_success
+from labrunner.analysis.describing.repeated import Bounded, repeated_success
+from labrunner.analysis.inference.clusters import bell_mccaffrey, cluster
 from labrunner.analysis.inference.interval import TaskMean, mean_interval
 from labrunner.analysis.judging.outage import find_outage
 from labrunner.analysis.judging.retryshift import report_retries
@@ -37,7 +40,10 @@ from labrunner.analysis.sums.tally import Cell, Tally, VariantTally
 from labrunner.records.glance import AttemptGlance, AttemptTimes, GlanceIds, TimingGlance, TrialGlance
 
 RATE: Final = Measure(name="pass", is_rate=True, low=0.0, high=1.0)
+MANY: Final = 50
+"""With so many tasks hardly two runs are alike, and a fifth of them is drawn."""
 Figures = dict[str, float]
+Counts = np.ndarray[Any, np.dtype[np.int64]]
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -50,39 +56,57 @@ def chance_of(*setting: object) -> np.random.Generator:
 def cover_mean(tasks: int, trials: int, kind: str, rate: float, runs: int) -> Figures:
     """How often the interval of a mean rate holds the truth."""
     chance = chance_of("mean", tasks, trials, kind, rate)
-    passes = chance.binomial(trials, draw_rates(kind, rate, (runs, tasks), chance)) / trials
+    passes = chance.binomial(trials, draw_rates(kind, rate, (runs, tasks), chance))
     held = 0
-    for row in passes.tolist():
-        found = mean_interval([TaskMean(mean=mean, graded=trials) for mean in row], is_rate=True)
-        held += found is not None and found.low <= rate <= found.high
+    for row, count in _alike(passes, passes.sum(axis=1), (passes**2).sum(axis=1)):
+        found = mean_interval([TaskMean(mean=each / trials, graded=trials) for each in row], is_rate=True)
+        held += count * (found is not None and found.low <= rate <= found.high)
     return {"coverage": held / runs}
 
 
-def cover_repeated(tasks: int, trials: int, k: int, kind: str, rate: float, runs: int) -> Figures:
-    """How often intervals of pass@k and pass^k hold the truth."""
-    chance = chance_of("repeated", tasks, trials, k, kind, rate)
+def cover_repeated(tasks: int, trials: int, kind: str, rate: float, runs: int) -> Figures:
+    """How often intervals of pass@k and pass^k hold the truth, for every k above 1."""
+    chance = chance_of("repeated", tasks, trials, kind, rate)
     sample = draw_rates(kind, rate, (1, 400_000), chance)
-    truths = float((1 - (1 - sample) ** k).mean()), float((sample**k).mean())
     passes = chance.binomial(trials, draw_rates(kind, rate, (runs, tasks), chance))
-    held = [0, 0]
-    for row in passes.tolist():
+    truths = {
+        k: (float((1 - (1 - sample) ** k).mean()), float((sample**k).mean())) for k in range(2, trials + 1)
+    }
+    held = {f"{name} {k}": 0 for k in truths for name in ("any", "all")}
+    for row, count in _alike(passes, *((passes == each).sum(axis=1) for each in range(trials))):
         cells = {str(n): Cell(graded=trials, passed=passed) for n, passed in enumerate(row)}
-        found = next(each for each in repeated_success(cells, {}) if each.k == k)
-        for number, (truth, figure) in enumerate(
-            zip(truths, (found.any_passes, found.all_pass), strict=True)
-        ):
-            held[number] += (
-                figure.low is not None and figure.high is not None and figure.low <= truth <= figure.high
-            )
-    return {"any": held[0] / runs, "all": held[1] / runs}
+        for found in repeated_success(cells, {})[1:]:
+            any_truth, all_truth = truths[found.k]
+            held[f"any {found.k}"] += count * _holds(found.any_passes, any_truth)
+            held[f"all {found.k}"] += count * _holds(found.all_pass, all_truth)
+    return {name: count / runs for name, count in held.items()}
+
+
+def _holds(figure: Bounded, truth: float) -> bool:
+    return figure.low is not None and figure.high is not None and figure.low <= truth <= figure.high
+
+
+def _alike(rows: Counts, *keys: Counts) -> Iterator[tuple[list[int], int]]:
+    """One row of each kind, and how many there are: rows are of a kind whose keys are all the same."""
+    _, first, counts = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_counts=True)
+    yield from zip(rows[first].tolist(), counts.tolist(), strict=True)
 
 
 def judge_pairs(tasks: int, trials: int, kind: str, runs: int, *, is_better: bool) -> Figures:
-    """Coverage of the difference, and how often one is shown: by us, by plain t, and on these tasks."""
+    """Coverage of the difference, and how often one is shown: by us, and by plain t."""
     chance = chance_of("pairs", tasks, trials, kind, is_better)
-    before, after = draw_pairs(kind, (runs, tasks), chance)
+    before, after = draw_pairs(kind, (runs if tasks < MANY else runs // 5, tasks), chance)
     after = improve(after) if is_better else after
     return _judge(before, after, trials, [None] * tasks, chance)
+
+
+def judge_here(tasks: int, trials: int, kind: str, runs: int) -> Figures:
+    """How often a difference is shown on these tasks, where there is none."""
+    chance = chance_of("here", tasks, trials, kind)
+    before, after = draw_pairs(kind, (runs, tasks), chance)
+    a, b = chance.binomial(trials, before), chance.binomial(trials, after)
+    answers = [ask_here(_cells(*row, trials), RATE) for row in zip(a.tolist(), b.tolist(), strict=True)]
+    return {"here": sum(each is not None and each.p < 0.05 for each in answers) / runs}
 
 
 def judge_groups(layout: str, effect: float, trials: int, runs: int) -> Figures:
@@ -99,12 +123,14 @@ def cover_groups(layout: str, likeness: float, rate: float, trials: int, runs: i
     sizes = LAYOUTS[layout]
     groups = _names(sizes)
     passes = chance.binomial(trials, draw_groups(likeness, rate, sizes, runs, chance)) / trials
-    held = 0
+    held, plain = 0, 0
     for row in passes.tolist():
         means = [TaskMean(mean=m, graded=trials, group=g) for m, g in zip(row, groups, strict=True)]
         found = mean_interval(means, is_rate=True)
         held += found is not None and found.low <= rate <= found.high
-    return {"coverage": held / runs}
+        low, high = _plain_cr2(row, groups)
+        plain += low <= rate <= high
+    return {"coverage": held / runs, "cr2": plain / runs}
 
 
 def reach_power(layout: tuple[int, ...], trials: int, runs: int) -> Figures:
@@ -165,37 +191,63 @@ def _judge(
 ) -> Figures:
     runs, truth = len(before), float((after - before).mean())
     a, b = chance.binomial(trials, before), chance.binomial(trials, after)
-    held, shown, here, by_t = 0, 0, 0, 0
-    for left, right in zip(a.tolist(), b.tolist(), strict=True):
-        cells = [
-            (Cell(graded=trials, passed=x, total=x), Cell(graded=trials, passed=y, total=y))
-            for x, y in zip(left, right, strict=True)
-        ]
-        scored = [
-            (PairedTask(task_id=str(n), group=group, baseline=x, other=y), (y.passed - x.passed) / trials)
-            for n, ((x, y), group) in enumerate(zip(cells, groups, strict=True))
-        ]
-        found, fixed = ask_others(scored, RATE), ask_here(cells, RATE)
-        held += found is not None and found.interval.low <= truth <= found.interval.high
-        shown += found is not None and found.p < 0.05
-        here += fixed is not None and fixed.p < 0.05
-        by_t += _plain_t([each for _, each in scored]) < 0.05
-    return {
-        "coverage": held / runs,
-        "shown": shown / runs,
-        "here": here / runs,
-        "t": by_t / runs,
-        "lost": (by_t - shown) / runs,
-    }
+    keys: list[Counts] = [(b - a).sum(axis=1), ((b - a) ** 2).sum(axis=1)]
+    if any(group is not None for group in groups):
+        keys.append(np.arange(runs))  # groups have sums of their own: every run is of its own kind
+    counts = dict.fromkeys(("coverage", "shown", "t", "cr2"), 0)
+    for row, count in _alike(np.concatenate([a, b], axis=1), *keys):
+        scored = _score(row[: len(groups)], row[len(groups) :], trials, groups)
+        found, values = ask_others(scored, RATE), [each for _, each in scored]
+        if found is not None:
+            counts["coverage"] += count * (found.interval.low <= truth <= found.interval.high)
+            counts["shown"] += count * (found.p < 0.05)
+        counts["t"] += count * (plain_t(values) < 0.05)
+        low, high = _plain_cr2(values, groups)
+        counts["cr2"] += count * (low <= truth <= high)
+    shares = {name: count / runs for name, count in counts.items()}
+    return shares | {"lost": shares["t"] - shares["shown"]}
 
 
-def _plain_t(values: Sequence[float]) -> float:
+def shows(steps: Sequence[int], trials: int) -> bool:
+    """Whether tasks whose differences are so many trials show one on tasks like these."""
+    left, right = [max(0, -each) for each in steps], [max(0, each) for each in steps]
+    found = ask_others(_score(left, right, trials, [None] * len(steps)), RATE)
+    return found is not None and found.p < 0.05
+
+
+def _cells(left: Sequence[int], right: Sequence[int], trials: int) -> list[tuple[Cell, Cell]]:
+    return [
+        (Cell(graded=trials, passed=x, total=x), Cell(graded=trials, passed=y, total=y))
+        for x, y in zip(left, right, strict=True)
+    ]
+
+
+def _score(
+    left: Sequence[int], right: Sequence[int], trials: int, groups: Sequence[str | None]
+) -> list[tuple[PairedTask, float]]:
+    return [
+        (PairedTask(task_id=str(n), group=group, baseline=x, other=y), (y.passed - x.passed) / trials)
+        for n, ((x, y), group) in enumerate(zip(_cells(left, right, trials), groups, strict=True))
+    ]
+
+
+def _plain_cr2(values: Sequence[float], groups: Sequence[str | None]) -> tuple[float, float]:
+    """The textbook's interval: CR2 with Bell and McCaffrey's degrees of freedom for independent tasks."""
+    found = cluster(values, groups)
+    if found is None:
+        return math.nan, math.nan
+    sizes = list(Counter(str(n) if group is None else group for n, group in enumerate(groups)).values())
+    half = float(special.stdtrit(bell_mccaffrey(sizes, 0.0), 0.975)) * found.standard_error
+    return found.mean - half, found.mean + half
+
+
+def plain_t(values: Sequence[float]) -> float:
     """The textbook's p; where all are equal, as certain as one can be."""
     n, mean = len(values), sum(values) / len(values)
     squares = sum((value - mean) ** 2 for value in values)
     if squares < 1e-12:
         return 1.0 if abs(mean) < 1e-12 else 2.0 ** (1 - n)
-    return float(2 * stats.t.sf(abs(mean) / math.sqrt(squares / (n * (n - 1))), n - 1))
+    return float(2 * special.stdtr(n - 1, -abs(mean) / math.sqrt(squares / (n * (n - 1)))))
 
 
 def _names(sizes: Sequence[int]) -> list[str | None]:

@@ -1,46 +1,89 @@
-"""The tables of docs/statistics.md: what the long simulations found."""
+"""The tables of docs/statistics.md: what the long simulations found, and what was counted."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.simulation import limits
 from bench.simulation.catalogue import TAKEN, Setting, find
-from bench.simulation.populations import SAME
-from bench.simulation.studies import Figures
+from bench.simulation.studies import MANY, Figures
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "statistics.md"
 BEGIN: Final = "<!-- tables: scripts/simulate --long -->"
+BEGIN_LIMITS: Final = "<!-- tables: scripts/simulate --limits -->"
 END: Final = "<!-- end of tables -->"
 Result = tuple[str, Setting, Figures]
 
 
-def fill(results: Sequence[Result], page: Path = PAGE) -> None:
-    """Replace what stands between the marks."""
-    text = page.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: expected the lines {BEGIN!r} and {END!r}")
-    page.write_text(f"{before}{BEGIN}\n\n{render(results)}\n\n{END}{after}")
+def fill(begin: str, tables: str, page: Path = PAGE) -> None:
+    """Put tables in the place of those that stand between the marks under the same titles."""
+    before, mark, rest = page.read_text().partition(begin)
+    shown, end, after = rest.partition(END)
+    if not mark or not end:
+        raise SystemExit(f"{page}: expected the lines {begin!r} and {END!r}")
+    merged = _by_title(shown) | _by_title(tables)
+    page.write_text("\n\n".join([f"{before}{begin}", *merged.values(), f"{END}{after}"]))
+
+
+def _by_title(tables: str) -> dict[str, str]:
+    """Tables by what stands in bold before them."""
+    parts = f"\n{tables}".split("\n**")[1:]
+    return {part.partition("**")[0]: f"**{part}".strip() for part in parts}
 
 
 def render(results: Sequence[Result]) -> str:
-    """All tables."""
+    """Every table whose studies are all there."""
+    names = {name for name, _, _ in results}
+    lines: list[str] = []
+    for studies, table in TABLES:
+        if names.issuperset(studies):
+            found = ([(each[1], each[2]) for each in results if each[0] == name] for name in studies)
+            lines += table(*found)
+    return "\n".join(lines).rstrip()
 
-    def of(name: str) -> list[tuple[Setting, Figures]]:
-        return [(setting, figures) for each, setting, figures in results if each == name]
 
-    return "\n".join(
+def render_limits() -> str:
+    """What was counted, not drawn."""
+    return "\n".join([*_reach(), *_few(), *_flips()]).rstrip()
+
+
+def _reach() -> Iterator[str]:
+    yield from _table(
+        "**Rates out of reach**: tasks are solved or not. Of true rates from 0 to 1, the share at which no "
+        "interval whose ends rise with what is seen holds the truth 94% to 96% of the time; and the rate "
+        "beyond which it is more than 96% or less than 4%.",
+        ("tasks", "out of reach", "beyond"),
         [
-            *_means(of("mean")),
-            *_repeated(of("pass@k")),
-            *_pairs(of("no difference"), of("a difference")),
-            *_groups(of("groups, mean"), of("groups, difference")),
-            *_power(of("power")),
-            *_alarms(of("retries"), of("no outage"), of("an outage")),
-        ]
-    ).rstrip()
+            (str(tasks), _share(limits.rates_out_of_reach(tasks)), f"{limits.BAND[1] ** (1 / tasks):.4f}")
+            for tasks in (10, 20, 30, 50, 100)
+        ],
+    )
+
+
+def _few() -> Iterator[str]:
+    found = [
+        (tasks, trials, limits.count_pairs(tasks, trials)) for tasks in limits.FEW for trials in (1, 2, 3)
+    ]
+    yield from _table(
+        "**Six to eight tasks**, every outcome counted: false alarms and power lost, at most, over the seven "
+        "populations above.",
+        ("tasks", "K", "type I", "type I of plain t", "power lost against t"),
+        [
+            (str(tasks), str(trials), *(_share(abs(figures[name])) for name in ("shown", "t", "lost")))
+            for tasks, trials, figures in found
+        ],
+    )
+
+
+def _flips() -> Iterator[str]:
+    found = [(tasks, *limits.worst_flips(tasks)) for tasks in (6, 8, 10, 13, 16, 20)]
+    yield from _table(
+        "**Coins**: each task has one trial, and a share of the tasks flips one way or the other at random. "
+        "The share at which there are the most false alarms.",
+        ("tasks", "that flip", "type I"),
+        [(str(tasks), _share(share), _share(alarms)) for tasks, alarms, share in found],
+    )
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -83,14 +126,15 @@ def _repeated(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
             str(tasks),
             str(k),
             *(
-                _span([figures[name] for setting, figures in found if (setting[0], setting[2]) == (tasks, k)])
+                _span([figures[f"{name} {k}"] for setting, figures in found if setting[0] == tasks])
                 for name in ("any", "all")
             ),
         )
-        for tasks, k in sorted({(setting[0], setting[2]) for setting, _ in found})
+        for tasks in sorted({setting[0] for setting, _ in found})
+        for k in (2, 3, 5)
     ]
     yield from _table(
-        "**pass@k and pass^k**, K = 5: coverage over true rates of 0.1 to 0.95 "
+        "**pass@k and pass^k**, K = 5: coverage over true rates of 0.02 to 0.98 "
         f"({find('pass@k').long_runs:,} runs each).",
         ("tasks", "k", "pass@k", "pass^k"),
         rows,
@@ -98,13 +142,16 @@ def _repeated(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
 
 
 def _pairs(
-    without: Sequence[tuple[Setting, Figures]], with_one: Sequence[tuple[Setting, Figures]]
+    without: Sequence[tuple[Setting, Figures]],
+    with_one: Sequence[tuple[Setting, Figures]],
+    here: Sequence[tuple[Setting, Figures]],
 ) -> Iterator[str]:
     rows = []
     for tasks, trials in sorted({setting[:2] for setting, _ in without}):
-        null = [figures for setting, figures in without if setting[:2] == (tasks, trials)]
-        same = [f for setting, f in without if setting[:2] == (tasks, trials) and setting[2] in SAME]
-        better = [figures for setting, figures in with_one if setting[:2] == (tasks, trials)]
+        null, better, fixed = (
+            [figures for setting, figures in each if setting[:2] == (tasks, trials)]
+            for each in (without, with_one, here)
+        )
         rows.append(
             (
                 str(tasks),
@@ -112,14 +159,15 @@ def _pairs(
                 _span([each["coverage"] for each in [*null, *better]]),
                 _share(max(each["shown"] for each in null)),
                 _share(max(each["t"] for each in null)),
-                _share(max(each["here"] for each in same)),
+                _share(max(each["here"] for each in fixed)),
                 _span([each["lost"] for each in better]),
             )
         )
     yield from _table(
         "**Paired differences** of rates, over seven populations: coverage with and without a true "
-        f"difference; false alarms at 5%, at most ({find('no difference').long_runs:,} runs each): ours, "
-        "the plain t test's, and on these tasks; and how much more power the plain t test has.",
+        f"difference; false alarms at 5%, at most ({find('no difference').long_runs:,} runs each, a fifth "
+        f"with {MANY} tasks): ours, the plain t test's, and on these tasks "
+        f"({find('these tasks').long_runs:,} runs); and how much more power the plain t test has.",
         ("tasks", "K", "coverage", "type I", "type I of plain t", "on these tasks", "power lost against t"),
         rows,
     )
@@ -131,21 +179,26 @@ def _groups(
     layouts = list(dict.fromkeys(setting[0] for setting, _ in pairs))
     rows = []
     for layout in layouts:
-        own = [(setting, figures) for setting, figures in pairs if setting[0] == layout]
+        mean, pair = (
+            [(setting, figures) for setting, figures in each if setting[0] == layout]
+            for each in (means, pairs)
+        )
         rows.append(
             (
                 layout,
-                _span([figures["coverage"] for setting, figures in means if setting[0] == layout]),
+                *(_span([figures[name] for _, figures in mean]) for name in ("coverage", "cr2")),
                 *(
-                    _span([figures["coverage"] for setting, figures in own if setting[1] == effect])
+                    _span([figures["coverage"] for setting, figures in pair if setting[1] == effect])
                     for effect in (0.0, 0.3, 1.0)
                 ),
+                _span([figures["cr2"] for _, figures in pair]),
             )
         )
     yield from _table(
         "**Groups**: coverage of a mean rate (likeness within groups 0 to 0.7), and of a difference that "
-        "groups don't change, change somewhat, and change as much as can be.",
-        ("groups", "mean", "difference, none", "some", "most"),
+        "groups don't change, change somewhat, and change as much as can be; beside them the textbook's, "
+        f"CR2 with Bell and McCaffrey's degrees of freedom ({find('groups, mean').long_runs:,} runs each).",
+        ("groups", "mean", "textbook's", "difference, none", "some", "most", "textbook's"),
         rows,
     )
 
@@ -167,16 +220,17 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def _alarms(
-    retries: Sequence[tuple[Setting, Figures]],
-    without: Sequence[tuple[Setting, Figures]],
-    with_one: Sequence[tuple[Setting, Figures]],
-) -> Iterator[str]:
+def _retries(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
     yield from _table(
         "**Retries** in 10% of trials that change nothing: how often rates, and odds, are noted.",
         ("tasks", "K", "clustering on tasks", "rates", "odds"),
-        [(str(s[0]), str(s[1]), f"{s[2]:g}", _share(f["rate"]), _share(f["odds"])) for s, f in retries],
+        [(str(s[0]), str(s[1]), f"{s[2]:g}", _share(f["rate"]), _share(f["odds"])) for s, f in found],
     )
+
+
+def _outages(
+    without: Sequence[tuple[Setting, Figures]], with_one: Sequence[tuple[Setting, Figures]]
+) -> Iterator[str]:
     rows = []
     for order, trials in sorted({setting[:2] for setting, _ in without}):
         quiet = [f["told"] for s, f in without if s[:2] == (order, trials)]
@@ -191,3 +245,15 @@ def _alarms(
         ("order", "K", "none", "15%", "30%", "60%", "90%"),
         rows,
     )
+
+
+TABLES: Final[Sequence[tuple[tuple[str, ...], Callable[..., Iterator[str]]]]] = (
+    (("mean",), _means),
+    (("pass@k",), _repeated),
+    (("no difference", "a difference", "these tasks"), _pairs),
+    (("groups, mean", "groups, difference"), _groups),
+    (("power",), _power),
+    (("retries",), _retries),
+    (("no outage", "an outage"), _outages),
+)
+"""Which studies each table is made of."""

@@ -126,6 +126,9 @@ def test_comparisons(told: tuple[Run, Plain]) -> None:
         assert found["losses"] == int((sign * d < -tiny).sum())
         p, slack = recomputation.permutation_p([(a, b) for a, b, _ in tasks], is_rate=scale.is_rate)
         agree(found["here"]["p"], p, abs_=max(slack, 0.02 if found["here"]["draws"] else 1e-9))
+        # What was drawn is taken as it was told: by p, close to 1 most of all, errors are far apart.
+        error = recomputation.error_here([(a, b) for a, b, _ in tasks], found["here"]["p"], scale)
+        agree(found["here"]["standard_error"], error)
         computed.append(recomputation.ask_others(tasks, scale) if len(tasks) > 1 else None)
         _check_errors(run, found, scale, baseline, verdicts=verdicts)
     _check_family(ext["comparisons"], computed)

@@ -3,11 +3,13 @@
 import pytest
 
 from bench.simulation.__main__ import main, simulate
-from bench.simulation.catalogue import CATALOGUE, Study, find
-from bench.simulation.tables import BEGIN, END, PAGE, render
+from bench.simulation.catalogue import CATALOGUE, REPEATED, Study, find
+from bench.simulation.limits import FEW, count_pairs, rules_within, worst_flips
+from bench.simulation.populations import PAIRS
+from bench.simulation.tables import BEGIN, BEGIN_LIMITS, END, PAGE, render, render_limits
 
 NOTHING = dict.fromkeys(
-    ("coverage", "any", "all", "shown", "here", "t", "lost", "promised", "rate", "odds", "told"), 0.0
+    (*REPEATED, "coverage", "cr2", "shown", "here", "t", "lost", "promised", "rate", "odds", "told"), 0.0
 )
 
 
@@ -46,3 +48,37 @@ def test_the_page_shows_the_tables_of_the_long_form() -> None:
     for line in render(nothing).splitlines():
         what = line.partition(" | ")[0] if line.startswith("|") else line
         assert what in shown, what
+
+
+def test_the_page_shows_what_was_counted() -> None:
+    shown = PAGE.read_text("utf-8").partition(BEGIN_LIMITS)[2].partition(END)[0]
+    assert shown.strip() == render_limits()
+
+
+@pytest.mark.parametrize("tasks", FEW)
+@pytest.mark.parametrize("trials", [1, 2, 3, 5])
+def test_few_tasks_keep_false_alarms_and_power_counted_outcome_by_outcome(tasks: int, trials: int) -> None:
+    found = count_pairs(tasks, trials)
+    assert found["shown"] <= 0.055
+    assert found["lost"] <= (0.065 if trials == 2 else 0.05)
+
+
+def test_what_is_counted_is_what_is_drawn() -> None:
+    drawn = [simulate(("no difference", (7, 3, kind), 20_000)) for kind in PAIRS]
+    counted = count_pairs(7, 3)
+    for name in ("shown", "t"):
+        assert counted[name] == pytest.approx(max(each[name] for each in drawn), abs=0.005)
+
+
+def test_no_rule_for_six_or_seven_tasks_of_one_trial_alarms_as_often_where_few_flip_as_where_many_do() -> (
+    None
+):
+    assert [rules_within(tasks, (0.5, 0.18), 0.03, 0.07) for tasks in (6, 7)] == [(4_096, 0), (65_536, 0)]
+    # One that only has to keep to each of them is easily found.
+    assert all(rules_within(6, (share,), 0.03, 0.07)[1] for share in (0.5, 0.18))
+
+
+def test_coins_alarm_most_where_all_of_thirteen_flip() -> None:
+    worst = {tasks: worst_flips(tasks)[0] for tasks in range(6, 21)}
+    assert max(worst, key=lambda tasks: worst[tasks]) == 13
+    assert worst[13] == pytest.approx(2 * 378 / 8192)

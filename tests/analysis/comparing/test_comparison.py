@@ -176,7 +176,7 @@ def test_several_comparisons_are_adjusted_together() -> None:
     answers = [each.others for each in found if each.others]
     p = [each.p for each in answers]
     flips = [1.0] * 5 + [0.0] * 3
-    error = np.sqrt(np.var(flips, ddof=1) / 8 + 0.25 / (8 * 7))
+    error = np.sqrt(np.var(flips, ddof=1) / 8 + 2.0**-3 / (8 * 7))
     assert p[:2] == pytest.approx([2 / 256, 2 * stats.t.sf(0.625 / error, 7)])
     assert [each.p_adjusted for each in answers] == pytest.approx([3 * p[0], 2 * p[1], p[2]])
     assert [each.interval.level for each in answers] == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 0.95])
@@ -330,3 +330,22 @@ def test_treating_replications_as_independent_would_not_cover() -> None:
         found = stats.binomtest(int(row.sum()), 250).proportion_ci(method="wilson")
         covered += found.low <= 0.5 <= found.high
     assert covered / 1_000 < 0.8
+
+
+def test_trials_that_all_pass_do_not_prove_that_variants_are_equal_on_these_tasks() -> None:
+    every = {f"t{n}": [1.0] * 5 for n in range(4)}
+    found = compare(make_arm("a", dict(every)), make_arm("b", dict(every))).here
+    assert found is not None
+    z = stats.norm.ppf(0.975)
+    assert (found.p, found.difference) == (1.0, 0.0)
+    assert found.interval.high == -found.interval.low == pytest.approx(z * z / (20 + z * z))
+
+
+def test_a_p_near_one_does_not_blow_up_the_interval_on_these_tasks() -> None:
+    before = {f"t{n}": [1.0 + 0.01 * n] for n in range(9)}
+    after = {f"t{n}": [1000.0 if n == 0 else 0.5 + 0.01 * n] for n in range(9)}
+    found = compare(make_arm("a", dict(before), metric="thing"), make_arm("b", dict(after), metric="thing"))
+    assert found.here is not None
+    assert found.here.p > 0.9
+    assert found.here.interval.low < 0 < found.here.interval.high
+    assert found.here.interval.high - found.here.interval.low < 1000

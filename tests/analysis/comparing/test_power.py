@@ -1,9 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 from labrunner.analysis.comparing.comparison import compare_all
-from labrunner.analysis.comparing.power import Layout, Pilot, estimate_pilots, layout_of, make_grid
+from labrunner.analysis.comparing.power import (
+    Layout,
+    Pilot,
+    estimate_pilots,
+    layout_of,
+    make_grid,
+)
+from labrunner.analysis.describing.variance import required_shift
+from labrunner.analysis.inference.clusters import freedom_of
 from tests.kit.analysis.arms import make_arm
 
 U_SHAPED = Pilot(
@@ -28,7 +38,7 @@ def alone(tasks: int) -> Layout:
 
 @pytest.mark.parametrize(
     ("tasks", "points"),
-    [(20, (37, 24, 21, 18)), (50, (22, 15, 13, 11)), (100, (15, 10, 9, 8)), (500, (7, 5, 4, 3))],
+    [(20, (36, 24, 21, 18)), (50, (22, 15, 13, 11)), (100, (15, 10, 9, 8)), (500, (7, 5, 4, 3))],
 )
 def test_the_grid_gives_the_worked_table(tasks: int, points: tuple[int, ...]) -> None:
     grid = make_grid(U_SHAPED, alone(100), replications=3)
@@ -38,11 +48,31 @@ def test_the_grid_gives_the_worked_table(tasks: int, points: tuple[int, ...]) ->
 
 
 def test_what_is_foretold_is_the_noncentral_t() -> None:
-    found = U_SHAPED.detectable(alone(30), 30, 5)
+    for tasks, share in ((8, 1 / 8), (30, 2**-25)):
+        found = U_SHAPED.detectable(alone(tasks), tasks, 5)
+        assert found is not None
+        error = ((0.05 + 0.25 / 5) / tasks + share / 25 / (tasks * (tasks - 1))) ** 0.5
+        limit = stats.t.ppf(0.975, tasks - 1)
+        assert stats.nct.sf(limit, tasks - 1, found / error) == pytest.approx(0.8, abs=1e-4)
+
+
+def test_unequal_groups_have_the_freedom_that_comparing_them_will_have() -> None:
+    sizes = (8, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    grouped = replace(U_SHAPED, between_groups=0.1, reach=None)
+    found = grouped.detectable(Layout(sizes=sizes), sum(sizes), 5)
     assert found is not None
-    error = ((0.05 + 0.25 / 5) / 30 + 0.25 / 25 / (30 * 29)) ** 0.5
-    limit = stats.t.ppf(0.975, 29)
-    assert stats.nct.sf(limit, 29, found / error) == pytest.approx(0.8, abs=1e-4)
+    single = 0.05 + 0.25 / 5
+    error = (0.1 * sum(n * n for n in sizes) / sum(sizes) ** 2 + single / sum(sizes)) ** 0.5
+    assert found / error == pytest.approx(required_shift(round(freedom_of(sizes, 0.5), 3)), rel=0.01)
+
+
+def test_a_pilot_in_which_nothing_failed_promises_no_more_than_a_difference_leaves_of_luck() -> None:
+    perfect = replace(U_SHAPED, within=0.0, between=0.0)
+    found = perfect.detectable(alone(12), 12, 3)
+    assert found is not None
+    error = (found * (1 - found) / 36) ** 0.5
+    assert stats.nct.sf(stats.t.ppf(0.975, 11), 11, found / error) == pytest.approx(0.8, abs=1e-4)
+    assert replace(perfect, is_rate=False).detectable(alone(12), 12, 3) is None
 
 
 def test_too_few_tasks_and_differences_beyond_the_scale_are_not_promised() -> None:

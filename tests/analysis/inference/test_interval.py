@@ -40,10 +40,26 @@ def test_one_replication_of_0_or_1_gives_wilsons_interval_with_a_t_quantile(pass
     found = known(mean_interval(tasks(means, graded=1), is_rate=True))
     p, size, t = passes / n, known(found).effective_size or 0.0, stats.t.ppf(0.975, n - 1)
     assert size == pytest.approx(n, rel=0.5)
-    for end in (found.low, found.high):
-        # Both ends solve the score equation.
-        assert (p - end) ** 2 == pytest.approx(t * t * end * (1 - end) / size, abs=1e-9)
+    for end, away in ((found.low, p), (1 - found.high, 1 - p)):
+        # Each solves the score equation, unless all of the binomial's error on this side reaches further.
+        exact = stats.beta.ppf(0.05, size * away, size * (1 - away) + 1) if away else 0.0
+        score = (away - end) ** 2 - t * t * end * (1 - end) / size
+        assert score == pytest.approx(0, abs=1e-9) or (end == pytest.approx(exact) and score > 0)
     assert found.method == "Wilson over tasks"
+
+
+@pytest.mark.parametrize("n", [10, 20, 50, 100])
+@pytest.mark.parametrize("rate", [0.001, 0.005, 0.01, 0.013, 0.02, 0.04, 0.1, 0.35, 0.5])
+def test_no_rate_of_single_trials_is_missed_more_often_than_seven_times_in_a_hundred(
+    n: int, rate: float
+) -> None:
+    ends = [
+        known(mean_interval(tasks((1.0,) * k + (0.0,) * (n - k), graded=1), is_rate=True))
+        for k in range(n + 1)
+    ]
+    chances = stats.binom.pmf(np.arange(n + 1), n, rate)
+    held = sum(chance for chance, end in zip(chances, ends, strict=True) if end.low <= rate <= end.high)
+    assert held > 0.93
 
 
 def test_the_interval_is_close_to_the_binomials_for_single_trials() -> None:
@@ -130,6 +146,22 @@ def test_alike_tasks_in_groups_widen_the_interval() -> None:
     grouped = [TaskMean(mean=mean, graded=5, group=str(mean)) for mean in means]
     clustered = known(mean_interval(grouped, is_rate=False))
     assert clustered.high - clustered.low > 2 * (alone.high - alone.low)
+
+
+def test_one_large_group_whose_tasks_are_not_alike_does_not_blur_the_mean() -> None:
+    sizes = {"large": 200, **{f"g{number}": 10 for number in range(10)}}
+    flat = [
+        TaskMean(mean=float(number % 10 != 0), graded=1, group=name)
+        for name, size in sizes.items()
+        for number in range(size)
+    ]
+    found = known(mean_interval(flat, is_rate=True))
+    assert found.low < 0.9 < found.high
+    assert found.high - found.low < 0.2
+    # Where each group solves all or nothing, 300 tasks are no more than 11 groups, one of them large.
+    alike = [TaskMean(mean=float(task.group != "g3"), graded=1, group=task.group) for task in flat]
+    blurred = known(mean_interval(alike, is_rate=True))
+    assert blurred.high - blurred.low > 0.6
 
 
 def test_fewer_than_two_units_have_no_interval() -> None:

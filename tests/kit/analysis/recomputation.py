@@ -136,15 +136,21 @@ def cr2(values: Numbers, groups: list[str | None]) -> tuple[float, float, int, f
         spread = g.T @ ((1 - likeness) * np.eye(n) + likeness * (codes[:, None] == codes[None, :])) @ g
         return float(np.trace(spread) ** 2 / (spread**2).sum())
 
-    degrees = len(names) - 1.0
-    if sizes.min() < sizes.max():
+    degrees, most = len(names) - 1.0, 0.0
+    if sizes.max() > 1:
         means = np.array([values[codes == number].mean() for number in range(len(names))])
         within = ((values - means[codes]) ** 2).sum() / (n - len(names))
         outside = (sizes * (means - values.mean()) ** 2).sum() / (len(names) - 1)
-        between = max(0.0, (outside - within) / ((n - (sizes**2).sum() / n) / (len(names) - 1)))
+        typical = (n - (sizes**2).sum() / n) / (len(names) - 1)
+        between = max(0.0, (outside - within) / typical)
         likeness = between / (between + within) if between + within else 1.0
-        degrees = 0.1 * freedom(0.0) + 0.9 * freedom(likeness)
-    return math.sqrt(total) / n, degrees, len(names), n * n / float((sizes**2).sum())
+        if sizes.min() < sizes.max():
+            degrees = 0.1 * freedom(0.0) + 0.9 * freedom(likeness)
+        # Searle's upper limit of the intraclass correlation.
+        ratio = outside / within / stats.f.ppf(0.01, len(names) - 1, n - len(names)) if within else math.inf
+        most = max(0.0, 1 - typical / (ratio + typical - 1)) if ratio < math.inf else 1.0
+    effective = n * n / float(((1 - most) * sizes + most * sizes**2).sum())
+    return math.sqrt(total) / n, degrees, len(names), effective
 
 
 def interval(
@@ -170,7 +176,9 @@ def interval(
     centre = (p + q / 2) / (1 + q)
     half = t * math.sqrt(pq / size + q / 4 / size) / (1 + q)
     best = units / (units + t * t)
-    return max(0.0, min(centre - half, p, best)), min(1.0, max(centre + half, p, 1 - best))
+    low = stats.beta.ppf(0.05, size * p, size * (1 - p) + 1) if p > 0 else 0.0
+    high = stats.beta.ppf(0.95, size * p + 1, size * (1 - p)) if p < 1 else 1.0
+    return max(0.0, min(centre - half, low, best)), min(1.0, max(centre + half, high, 1 - best))
 
 
 def permutation_p(tasks: list[tuple[list[float], list[float]]], *, is_rate: bool) -> tuple[float, float]:
@@ -199,6 +207,21 @@ def permutation_p(tasks: list[tuple[list[float], list[float]]], *, is_rate: bool
     if sums.max() - sums.min() <= near and observed <= near:
         return 1.0, 0.0  # nothing could have come out otherwise
     return float((sums > observed + near).mean() + (np.abs(sums - observed) <= near).mean() / 2), slack
+
+
+def error_here(tasks: list[tuple[list[float], list[float]]], p: float, scale: Scale) -> float | None:
+    """The standard error on these tasks, by p or by the spread that permuting has."""
+    pooled = [np.var([*a, *b], ddof=1) * (1 / len(a) + 1 / len(b)) for a, b in tasks]
+    if not max(pooled) > 0:
+        tries, z = min(sum(len(a) for a, _ in tasks), sum(len(b) for _, b in tasks)), stats.norm.isf(0.025)
+        if scale.low is None or scale.high is None:
+            return None
+        return float((scale.high - scale.low) * z / (tries + z**2))
+    own = math.sqrt(sum(pooled)) / len(tasks)
+    difference = abs(float(np.mean([np.mean(b) - np.mean(a) for a, b in tasks])))
+    if p > 0.5:
+        return float(max(own, difference / stats.norm.isf(0.25)))
+    return float(difference / stats.norm.isf(p / 2))
 
 
 def _convolved_p(tasks: list[tuple[list[float], list[float]]]) -> float:
@@ -247,7 +270,8 @@ def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: 
     all_equal = error <= 1e-12 * abs(mean)
     used, floor = error, 2.0 ** (1 - differing) if all_equal else 0.0
     if scale.is_rate:
-        step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / 4 / (len(d) * (len(d) - 1))
+        step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / (len(d) * (len(d) - 1))
+        step *= 2.0 ** (5 - units)
         used = max(math.sqrt(error**2 + step), abs(mean) * t / (effective + t * t))
     p = float(2 * stats.t.sf(abs(mean) / used, degrees)) if used else 0.0
     if p < floor:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from labrunner.analysis.comparing.pairing import Arm, differences, pair_up
-from labrunner.analysis.comparing.questions import FEWEST_UNITS, STEP_SHARE
+from labrunner.analysis.comparing.questions import FEWEST_UNITS, step_share
 from labrunner.analysis.describing.variance import required_shift, sample_variance, split_variance
-from labrunner.analysis.inference.clusters import bell_mccaffrey
+from labrunner.analysis.inference.clusters import freedom_of
 from labrunner.analysis.inference.distributions import chi_square_quantile
 from labrunner.analysis.sums.measure import Measure, average, choose_measure
 
@@ -80,18 +80,21 @@ class Pilot:
     ) -> float | None:
         """What so many tasks and replications show four times out of five.
 
-        None where the pilot can't tell, where so few tasks show nothing, and where no difference on the
-        scale is so large. `factor` multiplies the pilot's variance.
+        None where the pilot can't tell (it saw no spread), where so few tasks show nothing, and where no
+        difference on the scale is so large. `factor` multiplies the pilot's variance.
         """
         if layout.units(tasks) < FEWEST_UNITS or (self.within is None and replications != 1):
             return None
         single = self.between + (self.within or 0.0) / replications
-        step = STEP_SHARE / (replications * replications * (tasks - 1)) if self.is_rate else 0.0
+        share = step_share(layout.units(tasks)) if self.is_rate else 0.0
+        step = share / (replications * replications * (tasks - 1))
         spread = self.between_groups * layout.evenness * layout.tasks + single
-        found = required_shift(self._freedom(layout, tasks, single)) * math.sqrt(
-            (factor * spread + step) / tasks
-        )
-        return found if self.reach is None or found <= self.reach else None
+        shift = required_shift(self._freedom(layout, tasks, single))
+        found = shift * math.sqrt((factor * spread + step) / tasks)
+        if self.is_rate:
+            found = max(found, _least_shown(shift, tasks * replications))
+        is_known = found > 0 and (self.reach is None or found <= self.reach)
+        return found if is_known else None
 
     def needed(
         self, layout: Layout, replications: int, difference: float, *, factor: float = 1.0
@@ -115,11 +118,17 @@ class Pilot:
     def _freedom(self, layout: Layout, tasks: int, single: float) -> float:
         whole = self.between_groups + single
         likeness = self.between_groups / whole if whole else 0.0
-        if min(layout.sizes) == max(layout.sizes):
-            freedom = len(layout.sizes) - 1.0
-        else:
-            freedom = (bell_mccaffrey(layout.sizes, 0.0) + bell_mccaffrey(layout.sizes, likeness)) / 2
+        freedom = freedom_of(layout.sizes, likeness)
         return round(max(1.0, (freedom + 1) * tasks / layout.tasks - 1), 3)
+
+
+def _least_shown(shift: float, trials: int) -> float:
+    """The difference d that rates show at best, whatever the pilot: it brings d(1 - d) of variance a trial.
+
+    So much luck there is if one variant always passes; a pilot in which nothing failed has seen none of it.
+    """
+    odds = shift * shift / trials
+    return odds / (1 + odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,7 @@ FEWEST_UNITS: Final = 6
 FEWEST_DIFFERING: Final = 4
 """Fewer that differ show nothing: where k of n do, t is at most the root of k(n - 1)/(n - k)."""
 _ROUNDING: Final = 1e-12
-STEP_SHARE: Final = 0.25
-"""How much of a squared step is added to the sum of squares of rates' differences, which come in steps."""
+_EVEN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +87,34 @@ def ask_here(tasks: Sequence[tuple[Cell, Cell]], measure: Measure) -> Answer | N
 
 
 def answer_here(contrasts: Sequence[Contrast], measure: Measure) -> Answer | None:
-    """The same from scores. None where they are too large to be reckoned with."""
+    """The same from scores. None where they are too large to be reckoned with, or can't tell of any luck."""
     difference = math.fsum(each.difference for each in contrasts) / len(contrasts)
     found = permute_trials(contrasts, is_rate=measure.is_rate)
     if not math.isfinite(difference) or not math.isfinite(found.deviation):
         return None
-    error = _error_behind(difference, found.value, None) or found.deviation
-    return _answer(difference, error, None, found.value, reach_of(measure), method=found.method, source=found)
+    reach = reach_of(measure)
+    error = _error_here(contrasts, difference, found, reach)
+    if error is None:
+        return None
+    return _answer(difference, error, None, found.value, reach, method=found.method, source=found)
+
+
+def _error_here(
+    contrasts: Sequence[Contrast], difference: float, found: PValue, reach: float | None
+) -> float | None:
+    """The standard error behind p; None where there is no luck to be seen and nothing bounds a score.
+
+    Nobody decides by a p over a half, and the error behind it may be anything: there it is that of the
+    permutations, or what would give a half. Where no trial ended otherwise than others of its task, nothing
+    can be permuted, and as much is left open as by so many trials without a failure.
+    """
+    if not found.differing:
+        tries = min(sum(len(each.baseline) for each in contrasts), sum(len(each.other) for each in contrasts))
+        quantile = _quantile(None, LEVEL)
+        return None if reach is None else reach * quantile / (tries + quantile * quantile)
+    if found.value > _EVEN:
+        return max(found.deviation, _error_behind(difference, _EVEN, None) or 0.0)
+    return _error_behind(difference, found.value, None) or found.deviation
 
 
 def ask_others(scored: Sequence[Scored], measure: Measure) -> Answer | None:
@@ -132,18 +152,25 @@ def _error(found: Clustered, scored: Sequence[Scored], measure: Measure) -> floa
         return found.standard_error
     quantile = t_quantile(found.freedom, (1 + LEVEL) / 2)
     perfect = abs(found.mean) * quantile / (found.effective_units + quantile * quantile)
-    seen = found.standard_error * found.standard_error + _steps(scored, measure)
+    seen = found.standard_error * found.standard_error + _steps(scored, found.units)
     return max(math.sqrt(seen), perfect)
 
 
-def _steps(scored: Sequence[Scored], measure: Measure) -> float:
+def step_share(units: float) -> float:
+    """How much of a squared step is added to the sum of squares of rates' differences, which come in steps.
+
+    It falls as the chance of a clean sweep does: with six tasks outcomes are so few that Student's t
+    has too many false alarms, with ten it needs no help (`scripts/simulate --limits`).
+    """
+    return math.pow(2.0, 5 - units)
+
+
+def _steps(scored: Sequence[Scored], units: int) -> float:
     """What rates add to the squared error: their differences come in steps of one trial."""
-    if not measure.is_rate:
-        return 0.0
     count = len(scored)
     trials = (max(1, task.baseline.graded, task.other.graded) for task, _ in scored)
     step = math.fsum(1 / (each * each) for each in trials) / count
-    return STEP_SHARE * step / (count * (count - 1))
+    return step_share(units) * step / (count * (count - 1))
 
 
 def _answer(  # noqa: PLR0913 - what an answer is made of

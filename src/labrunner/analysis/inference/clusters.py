@@ -4,7 +4,8 @@ Bell and McCaffrey's bias-reduced cluster-robust error (CR2) for the mean alone.
 the ordinary standard error, with n - 1 degrees of freedom. Where groups are unequal, degrees of freedom are
 those of Bell and McCaffrey, most of the way from what holds for tasks that are independent to what holds for
 tasks as much alike within groups as these are: the first has too little coverage, the second too much
-(docs/statistics.md).
+(docs/statistics.md). How alike tasks of a group are is an estimate: what must not be too large goes by the
+most that data leave open.
 """
 
 import math
@@ -12,8 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from labrunner.analysis.inference.distributions import f_quantile
+
 LIKENESS_SHARE: Final = 0.9
 """How far degrees of freedom go by the likeness that is seen; with less, unequal groups cover under 93%."""
+SURE: Final = 0.99
+"""How surely tasks are no more alike within groups than `effective_units` takes them to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,7 @@ class Clustered:
     units: int
     """Independent units: tasks, or groups of tasks."""
     effective_units: float
-    """As many units of equal size weigh the same."""
+    """How many independent tasks tell as much, if tasks are as alike within groups as these leave open."""
 
 
 def cluster(values: Sequence[float], groups: Sequence[str | None]) -> Clustered | None:
@@ -43,14 +48,22 @@ def cluster(values: Sequence[float], groups: Sequence[str | None]) -> Clustered 
     )
     if not math.isfinite(mean) or not math.isfinite(squares):
         return None
+    # Where every task stands alone they are units, and have no likeness to tell of.
+    spread = _spread(units, mean) if max(sizes) > 1 else None
     return Clustered(
         mean=mean,
         standard_error=math.sqrt(squares) / tasks,
-        freedom=_freedom(units, sizes, mean),
+        freedom=freedom_of(sizes, spread.likeness() if spread else 0.0),
         tasks=tasks,
         units=len(units),
-        effective_units=tasks * tasks / math.fsum(size * size for size in sizes),
+        effective_units=_effective_units(sizes, spread.most() if spread else 0.0),
     )
+
+
+def _effective_units(sizes: Sequence[int], likeness: float) -> float:
+    """How many independent tasks tell as much as these, if they are so much alike within groups."""
+    tasks = sum(sizes)
+    return tasks * tasks / math.fsum(size * (1 + (size - 1) * likeness) for size in sizes)
 
 
 def _split(values: Sequence[float], groups: Sequence[str | None]) -> list[list[float]]:
@@ -65,10 +78,11 @@ def _split(values: Sequence[float], groups: Sequence[str | None]) -> list[list[f
     return [*alone, *grouped.values()]
 
 
-def _freedom(units: Sequence[Sequence[float]], sizes: Sequence[int], mean: float) -> float:
+def freedom_of(sizes: Sequence[int], likeness: float) -> float:
+    """Degrees of freedom of groups of these sizes, whose tasks are seen to be alike by `likeness`."""
     if min(sizes) == max(sizes):
         return len(sizes) - 1.0
-    independent, alike = bell_mccaffrey(sizes, 0.0), bell_mccaffrey(sizes, _likeness(units, mean))
+    independent, alike = bell_mccaffrey(sizes, 0.0), bell_mccaffrey(sizes, likeness)
     return (1 - LIKENESS_SHARE) * independent + LIKENESS_SHARE * alike
 
 
@@ -101,8 +115,32 @@ def bell_mccaffrey(sizes: Sequence[int], likeness: float) -> float:
     return trace * trace / square
 
 
-def _likeness(units: Sequence[Sequence[float]], mean: float) -> float:
-    """The intraclass correlation of tasks within groups, by the analysis of variance; between 0 and 1."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spread:
+    """The analysis of variance of tasks in groups."""
+
+    within: float
+    """Mean square within groups."""
+    between: float
+    """Mean square between groups."""
+    typical: float
+    """How many tasks a group has, as that analysis counts."""
+    freedom: tuple[int, int]
+
+    def likeness(self, share: float = 1.0) -> float:
+        """The intraclass correlation if the mean squares' ratio is `share` times as large by luck."""
+        ratio = self.between / share
+        signal = max(0.0, ratio - self.within)
+        whole = signal + self.typical * self.within
+        return signal / whole if whole else 1.0
+
+    def most(self) -> float:
+        """As much likeness as these tasks leave open."""
+        above, below = self.freedom
+        return self.likeness(f_quantile(1 - SURE, above, below)) if self.within else 1.0
+
+
+def _spread(units: Sequence[Sequence[float]], mean: float) -> _Spread:
     sizes = [len(unit) for unit in units]
     tasks, groups = sum(sizes), len(sizes)
     means = [math.fsum(unit) / len(unit) for unit in units]
@@ -110,10 +148,12 @@ def _likeness(units: Sequence[Sequence[float]], mean: float) -> float:
         _square(value - centre) for unit, centre in zip(units, means, strict=True) for value in unit
     )
     outside = math.fsum(size * _square(each - mean) for size, each in zip(sizes, means, strict=True))
-    within = inside / (tasks - groups)
-    typical = (tasks - math.fsum(size * size for size in sizes) / tasks) / (groups - 1)
-    between = max(0.0, (outside / (groups - 1) - within) / typical)
-    return between / (between + within) if between + within else 1.0
+    return _Spread(
+        within=inside / (tasks - groups),
+        between=outside / (groups - 1),
+        typical=(tasks - math.fsum(size * size for size in sizes) / tasks) / (groups - 1),
+        freedom=(groups - 1, tasks - groups),
+    )
 
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:

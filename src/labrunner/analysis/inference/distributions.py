@@ -52,3 +52,13 @@ def noncentral_t_cdf(freedom: float, shift: float, statistic: float) -> float:
 def chi_square_quantile(probability: float, freedom: float) -> float:
     """Quantile of a chi-square."""
     return float(load_special().chdtri(freedom, 1 - probability))
+
+
+def beta_quantile(probability: float, one: float, other: float) -> float:
+    """Quantile of a beta distribution."""
+    return float(load_special().betaincinv(one, other, probability))
+
+
+def f_quantile(probability: float, above: float, below: float) -> float:
+    """Quantile of F with so many degrees of freedom above and below the line."""
+    return float(load_special().fdtri(above, below, probability))

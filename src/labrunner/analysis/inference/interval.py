@@ -3,7 +3,8 @@
 Rules: the task is the unit, since its replications share its difficulty; where tasks name a group, the
 group is. No hand-written distributions: quantiles come from scipy, which is loaded only when a figure is
 asked for. Where data can't carry an interval there is none (None), never one of no width. An interval of a
-rate never shrinks because a trial failed: a perfect record says no more than its number of tasks does.
+rate never shrinks because a trial failed: a perfect record says no more than its number of tasks does. Nor
+does it end sooner than the binomial's own chances allow: Wilson's does near 0 and 1.
 """
 
 import math
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from labrunner.analysis.inference.clusters import Clustered, cluster
-from labrunner.analysis.inference.distributions import t_quantile
+from labrunner.analysis.inference.distributions import beta_quantile, t_quantile
 
 LEVEL: Final = 0.95
 DOUBT: Final = 2.0
@@ -98,8 +99,8 @@ def _wilson(found: Clustered, unit: Literal["tasks", "groups"], *, tries: float,
     units = found.effective_units
     best, worst = units / (units + quantile * quantile), quantile * quantile / (units + quantile * quantile)
     return Interval(
-        low=max(0.0, min(centre - half, rate, best)),
-        high=min(1.0, max(centre + half, rate, worst)),
+        low=max(0.0, min(centre - half, _exact_end(rate, size, level), best)),
+        high=min(1.0, max(centre + half, 1 - _exact_end(1 - rate, size, level), worst)),
         method="Wilson over tasks" if unit == "tasks" else "Wilson over groups",
         level=level,
         tasks=found.tasks,
@@ -108,6 +109,11 @@ def _wilson(found: Clustered, unit: Literal["tasks", "groups"], *, tries: float,
         freedom=found.freedom,
         effective_size=size,
     )
+
+
+def _exact_end(rate: float, size: float, level: float) -> float:
+    """Clopper and Pearson's lower end, with all the error on this side: near 0 only this side can miss."""
+    return beta_quantile(1 - level, size * rate, size * (1 - rate) + 1) if rate else 0.0
 
 
 def _effective_size(found: Clustered, tries: float) -> float:

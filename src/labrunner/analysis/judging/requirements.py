@@ -25,6 +25,7 @@ from labrunner.analysis.judging.conditions import (
     names_of,
     parse_condition,
 )
+from labrunner.analysis.judging.numbers import write_change, write_number
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
@@ -189,7 +190,8 @@ def _describe_gain(name: str, span: Span, found: Comparison) -> str:
     is_turned = (name == found.other) == found.is_lower_better
     told = -difference if is_turned else difference
     level = f"{100 * span.level:.3g}%"
-    sides = f"{name} does better by {told:+.3f} ({span.low:.3f} to {span.high:.3f} at {level}"
+    ends = f"{write_number(span.low)} to {write_number(span.high)}"
+    sides = f"{name} does better by {write_change(told)} ({ends} at {level}"
     family = f", {found.family} comparisons" if found.family > 1 else ""
     errors = ", however errored trials had ended" if found.errors else ""
     return f"{sides}{family}{errors})"

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 
 from labrunner.analysis.comparing.breakdown import Breakdown, FlakyTask
 from labrunner.analysis.describing.price import Price, Standing
+from labrunner.analysis.judging.numbers import write_change
 from labrunner.analysis.report import Report
 from labrunner.display.text.columns import Column, tabulate
 from labrunner.display.text.console import make_line, make_table, name_once, stack
@@ -65,7 +66,7 @@ def _show_tags(found: Breakdown) -> RenderableType:
             f"{each.tasks:,}",
             format_figure(each.observed),
             format_range(each.interval.low, each.interval.high) if each.interval else "undefined",
-            "" if each.difference is None else f"{each.difference:+.3f}",
+            "" if each.difference is None else write_change(each.difference),
             "" if each.p_adjusted is None else write_p(each.p_adjusted),
             each.conclusion or "",
         )

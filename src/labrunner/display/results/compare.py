@@ -11,6 +11,7 @@ from labrunner.analysis.comparing.pairing import Dropped
 from labrunner.analysis.comparing.questions import Answer
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.judging.cautions import Caution, describe_caution
+from labrunner.analysis.judging.numbers import write_change
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.judging.sentences import describe, describe_p
 from labrunner.display.results.report import show_shift
@@ -151,7 +152,7 @@ def _describe_answer(comparison: Comparison, answer: Answer | None) -> str:
         return f"no answer from {comparison.units} {comparison.unit}" if comparison.here else ""
     interval = answer.interval
     return (
-        f"{answer.difference:+.3f} "
+        f"{write_change(answer.difference)} "
         f"({format_range(interval.low, interval.high)} at {100 * interval.level:.3g}%), "
         f"{describe_p(answer.p_adjusted, comparison.family)}; {answer.method}"
     )
@@ -186,7 +187,7 @@ def _describe_retries(comparison: Comparison) -> str:
 
 
 def _describe_range(found: Range) -> str:
-    return f"{found.low:+.3f} to {found.high:+.3f}"
+    return f"{write_change(found.low)} to {write_change(found.high)}"
 
 
 def _describe_dropped(dropped: Dropped) -> str:

@@ -13,6 +13,7 @@ from labrunner.analysis.comparing.comparison import Comparison
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.repeated import Bounded, Repeated
 from labrunner.analysis.describing.variance import VarianceSplit
+from labrunner.analysis.judging.numbers import write_change
 from labrunner.analysis.judging.retryshift import RetryShift, VariantShift
 from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.report import Report
@@ -184,7 +185,7 @@ def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | Non
 def _describe_change(comparison: Comparison) -> tuple[str, ...]:
     answer, difference = comparison.answer, comparison.difference
     return (
-        "-" if difference is None else f"{difference:+.3f}",
+        "-" if difference is None else write_change(difference),
         format_range(answer.interval.low, answer.interval.high) if answer else "undefined",
         "-" if answer is None else write_p(answer.p_adjusted),
         f"{comparison.tasks:,}",

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from labrunner.analysis.judging.numbers import write_number
+
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -58,7 +60,7 @@ def format_figure(value: float | None) -> str:
     """Write a mean; `-` when there is none."""
     if value is None:
         return "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.5g}"
+    return write_number(value)
 
 
 def format_range(low: float | None, high: float | None) -> str:
