@@ -1,8 +1,11 @@
 """Files of canned answers that an experiment names: read strictly, and told with the file."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from labrunner.experiment.model_script import read_script
+from labrunner.experiment.model_script import ScriptedAnswer, ScriptedCall, ScriptedFailure, read_script
 from tests.kit.experiment.authoring import GRADER, TASKS, Bench
 
 EXPERIMENT = f"""name: x
@@ -47,3 +50,13 @@ BROKEN = {
 def test_a_broken_script_is_told_with_the_experiment(bench: Bench, name: str) -> None:
     text, said = BROKEN[name]
     assert bench.write(answers_json=text).complaint(EXPERIMENT).startswith(said)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+@pytest.mark.parametrize("struct", [ScriptedAnswer, ScriptedCall, ScriptedFailure])
+def test_every_field_of_a_script_is_on_the_page_about_models(struct: type[msgspec.Struct]) -> None:
+    scripts = PAGE.read_text("utf-8").partition("## Scripts")[2].partition("\n## ")[0]
+    named = [field.name for field in msgspec.structs.fields(struct) if field.name != "cost_usd"]
+    assert [name for name in named if f"`{name}`" not in scripts and f'"{name}"' not in scripts] == []

@@ -31,6 +31,7 @@ VARYING = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\b\d+:\d\d\b", "0:00"),
     (r"\b\d+(\.\d+)? s\b", "0 s"),
+    (r"\banswered in \d+ ms\b", "answered in 0 ms"),
     (r" on \S+$", " on HOST"),
     (r"\b\d+\.\d GB free", "0 GB free"),
     (r"\b\d+ at once", "N at once"),
