@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.run import Counts
@@ -81,6 +82,10 @@ async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Pat
         assert "better with b" in compared
         await viewer.page.run("document.querySelector('.flips button').click()")
         await viewer.wait("document.querySelectorAll('.sides .scrolling').length == 2")
+
+        sql = quote("select outcome, count(*) n from trials group by outcome")
+        answered = await viewer.open(f"/query?run=left&sql={sql}", "!!document.querySelector('.answer td')")
+        assert "failed" in answered
 
         run = await viewer.open("/run/left", READY)
         assert "b against a: too few tasks" in run

@@ -196,6 +196,21 @@ async def test_variants_and_runs_are_compared_with_trials_to_look_at(tmp_path: P
     assert status == 404
 
 
+async def test_sql_is_answered_as_on_the_command_line_and_reaches_nothing_else(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    asked = "/api/query?run=left&sql="
+    async with asking(tmp_path / "runs") as ask:
+        told = await ask.told(f"{asked}select cause, count(*) n from trials group by cause order by n")
+        odd = await ask.told(f"{asked}select 1e308::double * 10, 1152921504606846976, 1.5::decimal(4,1), [1]")
+        refused = [
+            (await ask.get(f"{asked}{sql}"))[0]
+            for sql in ("select * from read_text('/etc/passwd')", "drop table trials", "selec", "")
+        ]
+    assert (told["columns"], told["rows"]) == (["cause", "n"], [["provider", 2], [None, 9]])
+    assert odd["rows"] == [["inf", "1152921504606846976", 1.5, "[1]"]]
+    assert refused == [404, 404, 404, 404]
+
+
 async def test_a_damaged_run_is_told_with_what_to_type_and_breaks_no_listing(tmp_path: Path) -> None:
     paths = write_left(tmp_path / "runs")
     data = paths.trials.read_bytes()

@@ -5,6 +5,7 @@ import { beginListening } from "./asking.js";
 import { Compare } from "./compare.js";
 import { Help, beginKeys } from "./keys.js";
 import { Patterns } from "./pieces.js";
+import { Query } from "./query.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
 import { Trial } from "./trial.js";
@@ -12,7 +13,9 @@ import { Trial } from "./trial.js";
 function App() {
   const { path, words } = useAddress();
   const [kind, run, part, which] = path;
-  const page = kind === "compare"
+  const page = kind === "query"
+    ? html`<${Query} words=${words}/>`
+    : kind === "compare"
     ? html`<${Compare} words=${words}/>`
     : kind !== "run"
     ? html`<${Runs} words=${words}/>`

@@ -80,7 +80,7 @@ function Headline({ told }) {
         <th class="n">retried</th><th class="n">time, median</th><th class="n">cost</th></tr></thead>
       <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale}/>`)}</tbody>
     </table></div>
-    <p class="acts">${variants.length > 1 && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}`}>compare variants, task by task</a> `}<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a></p>
+    <p class="acts">${variants.length > 1 && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}`}>compare variants, task by task</a> `}<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a> <a href=${`/query?run=${encodeURIComponent(told.key)}`}>ask in SQL</a></p>
     ${told.lineage && html`<p class="dim">${told.lineage}.</p>`}
   </section>`;
 }

@@ -65,7 +65,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class TurnedAway:
     """Why a request gets nothing."""
 
     status: int
@@ -84,18 +84,18 @@ class Guard:
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """What the cookie holds: not the token, and gone with this process."""
 
-    def judge(self, asked: Request) -> Refused | None:
+    def judge(self, asked: Request) -> TurnedAway | None:
         """Why a request gets nothing; None where it may go on."""
         if not self._knows(asked.host):
-            return Refused(status=421, why=f"this server is not called {asked.host!r}")
+            return TurnedAway(status=421, why=f"this server is not called {asked.host!r}")
         if asked.method != "GET":
-            return Refused(status=405, why="there is nothing here but GET")
+            return TurnedAway(status=405, why="there is nothing here but GET")
         if asked.origin is not None and not _is_same(asked.origin, asked.host):
-            return Refused(status=403, why="a page of another origin asks")
+            return TurnedAway(status=403, why="a page of another origin asks")
         if asked.site not in {None, "none", "same-origin"} and (asked.is_data or asked.mode != "navigate"):
-            return Refused(status=403, why="a page of another site asks")
+            return TurnedAway(status=403, why="a page of another site asks")
         if asked.is_data and self.token is not None and not _equal(asked.cookie or "", self.session):
-            return Refused(status=401, why="open the address with its token, as `lab view` printed it")
+            return TurnedAway(status=401, why="open the address with its token, as `lab view` printed it")
         return None
 
     def accepts(self, token: str) -> bool:

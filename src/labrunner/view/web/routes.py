@@ -16,6 +16,7 @@ from labrunner.display.text.safetext import sanitise
 from labrunner.errors import InputError, LabError
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
+from labrunner.view.seen.asking_sql import answer_sql
 from labrunner.view.seen.conversing import read_conversation
 from labrunner.view.seen.keptfiles import find_kept, read_window
 from labrunner.view.seen.lookout import Lookout
@@ -138,6 +139,10 @@ def _text(lookout: Lookout, wish: Wish) -> object:
     return read_window(kept, wish.number("end"))
 
 
+def _query(lookout: Lookout, wish: Wish) -> object:
+    return answer_sql(lookout, [wish.text("run")], wish.text("sql"))
+
+
 def _comparing(contests: Contests) -> Look:
     def look(lookout: Lookout, wish: Wish) -> object:
         names = [name for name in (wish.text("a"), wish.maybe("b")) if name is not None]
@@ -164,6 +169,7 @@ LOOKS: Final[dict[str, Look]] = {
     "live": _live,
     "conversation": _conversation,
     "text": _text,
+    "query": _query,
 }
 
 

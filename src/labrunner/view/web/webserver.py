@@ -93,7 +93,7 @@ def make_app(lookout: Lookout, feed: Feed, guard: Guard, port: int) -> web.Appli
             app.router.add_get(f"/pages/{name}", _file(name, data))
     assert shell is not None, "the pages are not installed"
     app.router.add_get("/", _file("index.html", shell))
-    for path in ("/run/{tail:.*}", "/compare"):
+    for path in ("/run/{tail:.*}", "/compare", "/query"):
         app.router.add_get(path, _file("index.html", shell))
     return app
 
