@@ -11,6 +11,7 @@ import sys
 from labrunner.cli.main import run
 code = run(sys.argv[1:])
 heavy = {"numpy", "scipy", "duckdb", "aiohttp", "tarfile", "labrunner.cli.carrying.retry"}
+heavy |= {"httpx", "h11", "genai_prices", "labrunner.gateway.process.owner", "labrunner.trial.reaching"}
 light = {"pydantic", "rich", "typer", "yaml", "jsonschema_rs", "asyncio"}
 print("loaded:", *sorted((heavy | light) & sys.modules.keys()), file=sys.stderr)
 sys.exit(code)

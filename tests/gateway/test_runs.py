@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labrunner.experiment.resolved import AgentLimits, Network, Setup
-from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
 from tests.kit.gateway.experiments import CLIENT, JUDGE, Ran, Setting, run
@@ -173,7 +173,7 @@ async def test_the_runs_budget_holds_for_many_at_once_and_no_provider_has_more_t
         policy={"max_concurrency": 24, "budget": Budget(cost_usd=0.03, tokens=None)},
     )
     ran = await run(setting.make(), tmp_path)
-    calls = [call for folder in ran.paths.trial_folders.glob("*/*") for call in read_calls_of(folder)]
+    calls = [call for folder in ran.paths.trial_folders.glob("*/*") for call in read_calls(folder)]
     spent = sum(call.cost_usd or 0.0 for call in calls)
     assert 0.02 < spent <= 0.03
     assert provider.peak <= 3

@@ -13,7 +13,7 @@ from labrunner.errors import AttemptFailed, SystemBroken
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
-from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.completion import AttemptEnd, Completion, Failed
 from labrunner.sandbox.door import GuestPaths, Phase, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
@@ -177,7 +177,7 @@ class _Attempt:
 
     def _hear_calls(self) -> None:
         """See what the gateway recorded of the agent: once, when nothing of it can call any more."""
-        if not self._ledger.has_heard_calls and (calls := read_calls_of(self._scene.folders.root)):
+        if not self._ledger.has_heard_calls and (calls := tuple(read_calls(self._scene.folders.root))):
             self._ledger.note_calls(calls)
 
     def _has_left_nothing(self) -> bool:

@@ -15,7 +15,7 @@ from labrunner.experiment.resolved import (
     ModelPrice,
     Network,
 )
-from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.facts.model_call import CallRow
 from labrunner.records.rows import TrialRow
 from labrunner.runner.sitting.sitting import Live, RunEnd
@@ -129,7 +129,7 @@ class Ran:
         return [msgspec.json.decode(line, type=TrialRow) for line in lines]
 
     def calls(self, task: int = 0) -> list[CallRow]:
-        return read_calls_of(self.attempt(task))
+        return list(read_calls(self.attempt(task)))
 
 
 async def run(experiment: Experiment, runs_dir: Path, **changes: Any) -> Ran:

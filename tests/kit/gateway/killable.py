@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from labrunner.gateway.recording.calljournal import read_calls_of
+from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.facts.model_call import CallRow
 from tests.kit.cli.calling import LAB
 from tests.kit.gateway.experiments import CLIENT, JUDGE, KEY_NAME
@@ -100,7 +100,7 @@ keep: {{workspace: always}}
         return sorted(self.run.glob("trials/*/*"))
 
     def calls(self) -> list[CallRow]:
-        return [call for folder in self.attempts() for call in read_calls_of(folder)]
+        return [call for folder in self.attempts() for call in read_calls(folder)]
 
     def answers(self) -> list[str]:
         return [path.read_text() for path in sorted(self.run.glob("trials/*/*/workspace/answer.txt"))]

@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from labrunner.gateway.metering.purse import Taking
-from labrunner.gateway.recording.calljournal import CALLS, read_calls_of
+from labrunner.gateway.recording.calljournal import CALLS, read_calls
 from labrunner.records.facts.call_usage import is_request
 from labrunner.records.facts.model_call import CallRow
 
@@ -22,7 +22,7 @@ def sum_takings(rows: Iterable[CallRow]) -> Taking:
 
 def sum_attempt(folder: Path) -> Taking:
     """What an attempt took until now. Raises DamagedRun."""
-    return sum_takings(read_calls_of(folder))
+    return sum_takings(read_calls(folder))
 
 
 def sum_run(trials: Path) -> Taking:

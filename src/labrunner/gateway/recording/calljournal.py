@@ -20,10 +20,10 @@ BODIES: Final = "bodies.jsonl"
 class CallJournal:
     """Appends calls, from any thread. See `open_journal`."""
 
-    def __init__(self, calls: AppendFile, bodies: AppendFile, known: set[str], count: int) -> None:
-        """Take over open files, and what stands in them."""
-        self._calls = calls
-        self._bodies = bodies
+    def __init__(self, folder: Path, known: set[str], count: int) -> None:
+        """Take over what stands in its files; who never calls has none."""
+        self._folder = folder
+        self._files: list[AppendFile] = []
         self._known = known
         self._lock = Lock()
         self._next = count
@@ -38,38 +38,38 @@ class CallJournal:
         """Write a call and those of its bodies that are new; durable when this returns. Raises StoreError."""
         line = encode_row("model_call_v1", row)
         with self._lock:
+            calls_file, bodies_file = self._open()
             new = {each.digest: each for each in bodies if each.digest not in self._known}
             if new:
-                self._bodies.append(b"".join(encode_row("call_body_v1", each) for each in new.values()))
-                self._bodies.sync()
+                bodies_file.append(b"".join(encode_row("call_body_v1", each) for each in new.values()))
+                bodies_file.sync()
                 self._known |= new.keys()
-            self._calls.append(line)
-            self._calls.sync()
+            calls_file.append(line)
+            calls_file.sync()
+
+    def _open(self) -> list[AppendFile]:
+        self._files = self._files or open_lines(self._folder, CALLS, BODIES)
+        return self._files
 
     def close(self) -> None:
         """Give the descriptors back."""
-        self._calls.close()
-        self._bodies.close()
+        files, self._files = self._files, []
+        for each in files:
+            each.close()
 
 
 def open_journal(folder: Path) -> CallJournal:
-    """Open the calls of an attempt, made anew where there are none. Raises StoreError."""
-    calls, bodies = open_lines(folder, CALLS, BODIES)
+    """Go on with the calls of an attempt; files are made with the first. Raises StoreError."""
     known = {row.digest for row in read_bodies(folder)}
     count = 1 + max((row.ordinal for row in read_calls(folder)), default=-1)
-    return CallJournal(calls, bodies, known, count)
+    return CallJournal(folder, known, count)
 
 
 def read_calls(folder: Path) -> Iterator[CallRow]:
-    """The calls of an attempt, in the order in which they ended. Raises DamagedRun."""
-    return read_lines(folder / CALLS, CallRow)
-
-
-def read_calls_of(folder: Path) -> list[CallRow]:
-    """The same, of an attempt that may have made none."""
-    return list(read_calls(folder)) if (folder / CALLS).exists() else []
+    """The calls of an attempt, in the order in which they ended; it may have made none. Raises DamagedRun."""
+    return read_lines(folder / CALLS, CallRow) if (folder / CALLS).exists() else iter(())
 
 
 def read_bodies(folder: Path) -> Iterator[BodyRow]:
     """The bodies of an attempt. Raises DamagedRun."""
-    return read_lines(folder / BODIES, BodyRow)
+    return read_lines(folder / BODIES, BodyRow) if (folder / BODIES).exists() else iter(())
