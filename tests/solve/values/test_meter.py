@@ -56,6 +56,10 @@ def test_cost_ends_a_solver(tmp_path: Path) -> None:
     assert ended_by(tmp_path, spending(1, 0.5), cost_limit=1.0) == ("cost", 3)
 
 
+def test_money_is_summed_to_the_cent(tmp_path: Path) -> None:
+    assert ended_by(tmp_path, spending(1, 0.1), cost_limit=0.3) == ("cost", 4)
+
+
 def test_messages_end_a_solver_before_another_turn(tmp_path: Path) -> None:
     assert ended_by(tmp_path, message_limit=5) == ("messages", 4)
 

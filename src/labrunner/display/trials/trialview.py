@@ -15,7 +15,7 @@ from labrunner.display.text.console import indent, make_fields, make_hints, make
 from labrunner.display.text.quantities import format_count, format_seconds
 from labrunner.display.text.safetext import clip, sanitise, take_tail
 from labrunner.display.trials.conversation import PARTLY, Extent, show_conversation
-from labrunner.display.trials.doorways import show_doorways
+from labrunner.display.trials.hosts_asked import show_hosts
 from labrunner.display.trials.lineage import show_earlier
 from labrunner.experiment.options.table import flag
 from labrunner.records.barrier import FRESH, explain_barrier
@@ -54,7 +54,7 @@ def show_trial(  # noqa: PLR0913 - what a page is made of
         *(block for each in judged for block in _show_patch(each)),
         show_earlier(earlier),
         *(_show_attempt(fact, times.get(fact.attempt)) for fact in row.attempts),
-        show_doorways(doors),
+        show_hosts(doors),
         *(show_log(name, text, extent) for name, text in logs.items() if text),
         make_hints(hints),
     )

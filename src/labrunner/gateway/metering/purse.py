@@ -86,6 +86,10 @@ class Purse:
         """Whether it fits though all in flight take what is held for them."""
         return self._find_lack(self.spent.plus(self.held).plus(taking), taking) is None
 
+    def find_exceeded(self) -> Limit | None:
+        """The cap that what is spent goes beyond, for callers that can't bound a request beforehand."""
+        return self._find_lack(self.spent, Taking())
+
     def hold(self, taking: Taking) -> None:
         """Set aside."""
         self.held = self.held.plus(taking)

@@ -1,15 +1,19 @@
 """Limits of a trial, and the meter that holds an attempt to them.
 
 Running into a limit is no error: the solver ends and the trial is scored as it stands. Each attempt has
-limits of its own. Scoring is not metered: a judge's model is no part of what is measured.
+limits of its own. Tokens and money are kept in the gateway's purse; here a request can't be bounded before
+it is made, so a limit ends the solver once more than that is spent. Scoring is not metered: a judge's model is
+no part of what is measured.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from decimal import Decimal
 from typing import Any, Final
 
 from labrunner.experiment.options import kinds
+from labrunner.gateway.metering.purse import Caps, Purse, Taking
 from labrunner.records.completion import EndedBy
 from labrunner.solve.values.messages import ModelUsage
 
@@ -50,6 +54,11 @@ class Limits:
         return cls(**given)
 
 
+def _to_money(amount: float | None) -> Decimal | None:
+    """An amount as it is written: ten times 0.1 is 1."""
+    return None if amount is None else Decimal(repr(float(amount)))
+
+
 _NAMES: Final = tuple(each.name for each in fields(Limits))
 
 
@@ -69,6 +78,11 @@ class Meter:
         """Start at nothing, now."""
         self.limits = limits
         self.usage = ModelUsage()
+        self._purse = Purse(
+            whose="attempt",
+            setting="limits",
+            caps=Caps(cost_usd=_to_money(limits.cost_usd), tokens=limits.tokens),
+        )
         self.requests = 0
         self.is_scoring = False
         self.on_waiting: Callable[[bool], None] | None = None
@@ -85,16 +99,17 @@ class Meter:
         if usage is None:
             return
         self.usage = self.usage + usage
-        self._check(self.usage)
+        cost = _to_money(usage.cost_usd) or Decimal()
+        self._purse.settle(Taking(), Taking(cost_usd=cost, tokens=usage.total_tokens, requests=1))
+        self._check()
 
-    def _check(self, spent: ModelUsage) -> None:
-        limits = self.limits
-        if self.is_scoring:
-            return
-        if limits.tokens is not None and spent.total_tokens > limits.tokens:
-            raise LimitExceeded("tokens", f"{spent.total_tokens} tokens, the limit is {limits.tokens}")
-        if limits.cost_usd is not None and (spent.cost_usd or 0.0) > limits.cost_usd:
-            raise LimitExceeded("cost", f"{spent.cost_usd} USD, the limit is {limits.cost_usd}")
+    def _check(self) -> None:
+        exceeded = None if self.is_scoring else self._purse.find_exceeded()
+        if exceeded == "tokens":
+            told = f"{self.usage.total_tokens} tokens, the limit is {self.limits.tokens}"
+            raise LimitExceeded("tokens", told)
+        if exceeded == "cost":
+            raise LimitExceeded("cost", f"{self.usage.cost_usd} USD, the limit is {self.limits.cost_usd}")
 
     def check_messages(self, count: int) -> None:
         """Refuse another turn of a conversation that is long enough. Raises LimitExceeded."""
@@ -104,7 +119,7 @@ class Meter:
 
     def check_spent(self) -> None:
         """Refuse another request where tokens or money are used up already. Raises LimitExceeded."""
-        self._check(self.usage)
+        self._check()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ _ORDER: Final = {"refused": 0, "failed": 1, "closed": 2}
 _WORDS: Final = {"closed": "reached"}
 
 
-def show_doorways(events: Sequence[DoorEvent]) -> RenderableType | None:
+def show_hosts(events: Sequence[DoorEvent]) -> RenderableType | None:
     """Show hosts that phases asked for, the refused ones first; None where none was."""
     sums: dict[tuple[str, ...], list[int]] = {}
     for event in events:

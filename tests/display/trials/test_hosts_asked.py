@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labrunner.display.trials.doorways import SHOWN, show_doorways
+from labrunner.display.trials.hosts_asked import SHOWN, show_hosts
 from labrunner.records.facts.door_event import DoorEvent
 from tests.kit.display.printing import to_text
 from tests.kit.gateway.callrows import IDS
@@ -22,7 +22,7 @@ def event(**changes: Any) -> DoorEvent:
 
 def test_what_was_refused_stands_first_and_what_happened_often_once() -> None:
     told = to_text(
-        show_doorways(
+        show_hosts(
             [
                 event(sent=100, received=2000),
                 event(sent=100, received=3000),
@@ -40,11 +40,11 @@ def test_what_was_refused_stands_first_and_what_happened_often_once() -> None:
 
 def test_names_can_not_move_the_cursor_and_many_are_cut() -> None:
     hosts = [event(host=f"h{number}.example", end="refused") for number in range(SHOWN + 3)]
-    told = to_text(show_doorways([*hosts, event(host="\x1b[2J", end="refused", times=9)]) or "")
+    told = to_text(show_hosts([*hosts, event(host="\x1b[2J", end="refused", times=9)]) or "")
     assert "\x1b" not in told
     assert "\\x1b[2J:443" in told
     assert "and 4 more hosts" in told
 
 
 def test_nothing_asked_for_is_nothing() -> None:
-    assert show_doorways([]) is None
+    assert show_hosts([]) is None
