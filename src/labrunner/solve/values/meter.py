@@ -2,8 +2,8 @@
 
 Running into a limit is no error: the solver ends and the trial is scored as it stands. Each attempt has
 limits of its own. Tokens and money are kept in the gateway's purse; here a request can't be bounded before
-it is made, so a limit ends the solver once more than that is spent. Scoring is not metered: a judge's model is
-no part of what is measured.
+it is made, so a limit ends the solver once more than that is spent. Scoring is not metered: a judge's model
+is no part of what is measured.
 """
 
 from collections.abc import Callable, Iterator, Mapping
