@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any, Literal
 
 from aiohttp import web
@@ -62,6 +63,8 @@ class Provider:
     plan: deque[Behaviour] = field(default_factory=deque)
     got: list[Got] = field(default_factory=list)
     packs: bool = False
+    dice: Random | None = None
+    """Answers take up to a twentieth of a second, by chance."""
     gate: asyncio.Event | None = None
     """Awaited before the second half of a stream, and before a whole answer."""
     peak: int = 0
@@ -99,6 +102,8 @@ async def handle(provider: Provider, request: web.Request) -> web.StreamResponse
 async def behave(provider: Provider, request: web.Request, got: Got) -> web.StreamResponse:
     behaviour: Behaviour = provider.plan.popleft() if provider.plan else "answer"
     provider.begun.set()
+    if provider.dice is not None:
+        await asyncio.sleep(provider.dice.uniform(0, 0.05))
     if isinstance(behaviour, Fail):
         told = answers.ERRORS[protocol_of(got.path)]
         if behaviour.kind:
