@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from labrunner.errors import InputError
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import DEFAULT_RUNS, find_run
 from labrunner.view.web.guard import LOOPBACK
-from labrunner.view.web.webserver import Served, serving
+from labrunner.view.web.webserver import EVERYWHERE, Served, serving
 
 app = make_app()
 
@@ -85,6 +86,8 @@ def find_target(log_dir: Path, what: str | None) -> tuple[Path, RunPaths | None]
 async def _serve(runs_dir: Path, path: str, listening: _Listening, *, opens: bool) -> None:
     async with serving(runs_dir, host=listening.host, port=listening.port, token=listening.token) as place:
         say(f"runs of {runs_dir}: {place.address(path)}")
+        if place.host in EVERYWHERE:
+            say(f"from elsewhere: {replace(place, host=socket.gethostname()).address(path)}")
         if (line := tell_tunnel(place, os.environ)) is not None:
             say(f"from your own machine: {line}")
         elif opens and _has_screen():

@@ -13,6 +13,7 @@ const SHOWN_GROUPS = 4;
 export function Run({ run, words }) {
   const { told, problem } = useAnswer("run", { run }, run);
   const errors = useAnswer("errors", { run }, run);
+  const times = useAnswer("times", { run }, run);
   const title = told?.name ?? run;
   useEffect(() => { document.title = `${title} · lab view`; }, [title]);
   return html`<main>
@@ -28,6 +29,7 @@ export function Run({ run, words }) {
     ${told && html`<${Headline} told=${told}/>`}
     <${Errors} groups=${errors.told?.groups ?? []} words=${words} run=${run}/>
     ${told && html`<${Warnings} told=${told} run=${run}/>`}
+    <${Times} told=${times.told}/>
     ${!problem && html`<${TrialMap} run=${run} words=${words}/>`}
     ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
     ${told && html`<${Origin} told=${told}/>`}
@@ -115,6 +117,29 @@ function Warnings({ told, run }) {
   return html`<section aria-labelledby="warnings">
     <h2 id="warnings">Beware</h2>
     <ul class="warnings">${told.warnings.map((/** @type {any} */ each) => html`<li>${each.text}${each.trial_id && html` <a href=${link(run, each.trial_id)}>look</a>`}</li>`)}</ul>
+  </section>`;
+}
+
+/** @param {{told: any}} props when trials ended, and how: verdicts filled, errors hatched and above them, a line for each crash */
+function Times({ told }) {
+  if (!told?.steps.length) return null;
+  const { steps } = told;
+  const most = Math.max(...steps.map((/** @type {number[]} */ step) => step[0] + step[1] + step[2]));
+  const wide = 100 / steps.length;
+  const draw = (/** @type {number[]} */ step, /** @type {number} */ at) => {
+    let below = 0;
+    return ["pass", "fail", "error"].map((name, number) => {
+      const tall = (100 * step[number]) / most;
+      below += tall;
+      return tall ? html`<rect x=${`${at * wide}%`} width=${`${wide * 0.84}%`} y=${`${100 - below}%`} height=${`${tall}%`} class=${name} fill=${name === "error" ? "url(#hatch)" : undefined}/>` : null;
+    });
+  };
+  const label = `trials by when they ended, from ${clock(told.began_at)} to ${clock(told.ended_at)} UTC; at most ${most} in a step`;
+  return html`<section aria-labelledby="times">
+    <h2 id="times">When trials ended <span class="dim">${counted(most, "trial")} in the fullest step${told.crashes.length ? `; lines: ${counted(told.crashes.length, "crash").replace("crashs", "crashes")}` : ""}</span></h2>
+    <svg class="times" role="img" aria-label=${label}>${steps.map(draw)}
+      ${told.crashes.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="0" y2="100%" class="crash"/>`)}</svg>
+    <p class="ends"><span>${clock(told.began_at)} UTC</span><span>${clock(told.ended_at, told.began_at)}</span></p>
   </section>`;
 }
 

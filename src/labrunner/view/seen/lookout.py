@@ -24,7 +24,7 @@ from labrunner.view.seen.board import Board
 
 MOST_BOARDS: Final = 4
 """Runs whose slots are kept in memory."""
-REST: Final = 10
+REST: Final = 20
 """A live run's figures are computed anew when this many times as long has passed as it took the last time."""
 Signature = tuple[tuple[int, int], ...]
 

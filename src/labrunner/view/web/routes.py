@@ -22,6 +22,7 @@ from labrunner.view.seen.keptfiles import find_kept, read_window
 from labrunner.view.seen.lookout import Lookout
 from labrunner.view.seen.runsight import see_run, see_runs
 from labrunner.view.seen.screenful import MOST_ROWS, TableAsked, group_errors, take_map, take_trials
+from labrunner.view.seen.timeline import tell_times
 from labrunner.view.seen.trialsight import find_rows, find_slot, read_live, see_trial
 from labrunner.view.seen.versus import Contests
 from labrunner.view.web.feed import Feed
@@ -114,6 +115,11 @@ def _errors(lookout: Lookout, wish: Wish) -> object:
         return {"groups": group_errors(board)}
 
 
+def _times(lookout: Lookout, wish: Wish) -> object:
+    with lookout.board(wish.text("run")) as board:
+        return tell_times(board)
+
+
 def _trial(lookout: Lookout, wish: Wish) -> object:
     with lookout.board(wish.text("run")) as board:
         return see_trial(board, find_slot(board, wish.maybe("trial"), wish.number("slot")))
@@ -165,6 +171,7 @@ LOOKS: Final[dict[str, Look]] = {
     "trials": _trials,
     "map": _map,
     "errors": _errors,
+    "times": _times,
     "trial": _trial,
     "live": _live,
     "conversation": _conversation,

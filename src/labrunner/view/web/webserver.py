@@ -26,6 +26,8 @@ from labrunner.view.web.routes import make_routes
 
 FIRST_PORT: Final = 7575
 TRIED_PORTS: Final = 100
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
+"""Names of all addresses of this machine at once."""
 LAST_WORDS_S: Final = 0.05
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -42,19 +44,18 @@ class Served:
     def address(self, path: str = "/") -> str:
         """What to open; with the token, which the server takes out of the address again."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        shown = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else name
+        shown = "127.0.0.1" if self.host in EVERYWHERE else name
         return f"http://{shown}:{self.port}{path}" + (f"?token={self.token}" if self.token else "")
 
 
 def make_guard(host: str, token: str | None) -> Guard:
     """Decide who may ask of a server on this address. Raises InputError where that needs a token."""
-    is_everywhere = host in {"0.0.0.0", "::"}
     if token is not None and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable()):
         raise InputError("--token", f"must be at least {LEAST_TOKEN} plain letters or digits")
     if host not in LOOPBACK and token is None:
         raise InputError("--host", f"{host} can be reached by others, so it needs a token")
     own = {socket.gethostname().lower(), socket.getfqdn().lower()} if host not in LOOPBACK else set()
-    return Guard(names=LOOPBACK | own | {host.lower()}, takes_any_address=is_everywhere, token=token)
+    return Guard(names=LOOPBACK | own | {host.lower()}, takes_any_address=host in EVERYWHERE, token=token)
 
 
 @asynccontextmanager

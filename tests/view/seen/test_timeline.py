@@ -1,0 +1,36 @@
+"""When trials ended."""
+
+from pathlib import Path
+
+from labrunner.records.cause import Cause
+from labrunner.runner.reports.recorded import read_experiment
+from labrunner.view.seen.board import Board
+from labrunner.view.seen.timeline import STEPS, tell_times
+from tests.kit.made_runs import Told, make_grid, write_run
+
+
+def test_every_finished_trial_stands_in_the_step_in_which_it_ended(tmp_path: Path) -> None:
+    ends = {
+        0: Told(at_s=0.0),
+        1: Told(at_s=50.0, value=0.0),
+        2: Told(at_s=98.75, value=None, errors=(Cause.PROVIDER,)),
+    }
+    paths = write_run(tmp_path, make_grid(), lambda slot: ends.get(slot.schedule_idx))
+    board = Board.of(paths, read_experiment(paths))
+    board.read()
+    told = tell_times(board)
+    steps = told["steps"]
+    assert isinstance(steps, list)
+    assert (told["began_at"], told["ended_at"]) == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:01:40.000Z")
+    assert {at: step for at, step in enumerate(steps) if any(step)} == {
+        1: [1, 0, 0],
+        61: [0, 1, 0],
+        STEPS - 1: [0, 0, 1],
+    }
+
+
+def test_a_run_without_results_has_no_times(tmp_path: Path) -> None:
+    paths = write_run(tmp_path, make_grid(), lambda _: None)
+    board = Board.of(paths, read_experiment(paths))
+    board.read()
+    assert tell_times(board) == {"steps": []}
