@@ -59,7 +59,7 @@ CATALOGUE: Final = (
         run=studies.cover_mean,
         quick=[
             *product((10, 50), (1, 5), ("u-shaped", "always or never"), (0.02, 0.9, 0.95, 0.99)),
-            *product((20,), (1, 3), KINDS, (0.5, 0.98, 0.99)),
+            *product((20,), (1, 3), KINDS, (0.5, 0.98, 0.993)),
         ],
         quick_runs=4_000,
         long=list(product((10, 20, 50, 100), (1, 3, 5), KINDS, RATES)),
@@ -111,9 +111,10 @@ CATALOGUE: Final = (
     Study(
         name="groups, mean",
         run=studies.cover_groups,
-        quick=list(
-            product(("one of 20, nine singles", "four of 10, twenty singles"), (0.3,), (0.5, 0.9), (1,))
-        ),
+        quick=[
+            *product(("one of 20, nine singles", "four of 10, twenty singles"), (0.3,), (0.5, 0.9), (1,)),
+            ("10 groups of 5", 0.7, 0.9, 1),
+        ],
         quick_runs=250,
         long=list(product(LAYOUTS, (0.0, 0.1, 0.3, 0.7), (0.5, 0.9), (1,))),
         long_runs=2_000,

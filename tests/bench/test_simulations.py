@@ -32,6 +32,14 @@ def test_a_bound_that_does_not_hold_is_told() -> None:
     assert told == "mean (10, 1, 'alike', 0.5): coverage is 0.8500, not within 0.93 to 1.0"
 
 
+def test_an_interval_that_ends_too_soon_near_1_breaks_a_bound_of_the_short_form() -> None:
+    study, setting = find("mean"), (20, 1, "alike", 0.993)
+    assert setting in study.quick
+    # Wilson's alone holds this rate only where nothing failed.
+    assert study.broken(setting, {"coverage": 0.993**20}, study.quick_runs)
+    assert not study.broken(setting, simulate(("mean", setting, study.quick_runs)), study.quick_runs)
+
+
 def test_the_same_setting_draws_the_same_runs() -> None:
     job = ("mean", (10, 3, "u-shaped", 0.9), 50)
     assert simulate(job) == simulate(job)
