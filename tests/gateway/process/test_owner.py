@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,6 +45,20 @@ async def test_an_attempt_is_served_by_a_process_that_ends_with_its_owner(
     assert find_daemons(tmp_path) == []
     assert [row.end for row in read_calls(tmp_path / "trials/one/1")] == ["answered"]
     assert not (tmp_path / "gateway/socket").exists()
+
+
+async def test_the_process_may_have_as_many_files_open_as_the_system_allows(
+    tmp_path: Path, provider: Provider
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        async with own(tmp_path, make_hello(tmp_path, provider.url)) as owner:
+            await owner.listen(LOOPBACK)
+            [pid] = find_daemons(tmp_path)
+            assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_keys_stand_in_no_argument_no_variable_and_no_file(

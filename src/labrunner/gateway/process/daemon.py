@@ -8,6 +8,7 @@ any time.
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -250,5 +251,8 @@ def main() -> None:
     os.chdir("/")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Many attempts have many connections: what is common for a soft limit, two hostile ones use up.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if place.lock() is not None:
         asyncio.run(Daemon(place).run())
