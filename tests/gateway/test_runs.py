@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from labrunner.experiment.resolved import AgentLimits, Network, Setup
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.docker.plainuser import furnish, give_to_nobody, lab_as_plain_user
 from tests.kit.gateway.experiments import CLIENT, JUDGE, Ran, Setting, run
+from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import KEY, Provider, run_provider
 
@@ -180,3 +184,28 @@ async def test_the_runs_budget_holds_for_many_at_once_and_no_provider_has_more_t
     assert ran.end.is_used_up
     assert ran.end.status.error is not None
     assert "budget" in ran.end.status.error.message
+
+
+@pytest.mark.root
+@pytest.mark.bwrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a plain user")
+@pytest.mark.skipif(not works_here()[0], reason="bubblewrap can't run here")
+async def test_a_plain_users_agents_find_their_model_on_the_loopback_of_their_sandbox(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory(prefix="lab-plain-") as made:
+        place = Path(made)
+        place.chmod(0o755)
+        (place / "engine").touch()  # there is none
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{place / 'engine'}")
+        work = furnish(place)
+        lab = Killable(folder=work, url=provider.url, sandbox="{kind: bubblewrap}", key="null")
+        lab.write()
+        give_to_nobody(work)
+        words = ("run", "--run-id", "the-run")
+        done = await asyncio.to_thread(lab_as_plain_user, place, *words, timeout_s=100)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [call.end for call in lab.calls()] == ["answered"]
+        [timing] = (lab.run / "facts/timings.jsonl").read_bytes().splitlines()
+        assert json.loads(timing)["attempts"][0]["limits"]["reach"] == "planted"
+        assert find_daemons(lab.run) == []

@@ -229,3 +229,16 @@ async def test_a_path_that_is_longer_than_socket_addresses_is_fine(
     run.mkdir(parents=True)
     async with own(run, make_hello(run, provider.url)) as owner:
         assert (await owner.listen(LOOPBACK)).ports[0] > 0
+
+
+async def test_a_phase_whose_admission_was_not_waited_for_is_let_go_all_the_same(
+    tmp_path: Path, provider: Provider
+) -> None:
+    async with own(tmp_path, make_hello(tmp_path, provider.url)) as owner:
+        port = (await owner.listen(LOOPBACK)).ports[0]
+        admission = asyncio.ensure_future(owner.admit(make_admit(tmp_path), ignore))
+        await asyncio.sleep(0)  # it has been asked for
+        admission.cancel()
+        await asyncio.wait([admission])
+        await owner.dismiss("one")
+        assert (await ask(port)).status_code == 401

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class Killable:
     url: str
     sandbox: str
     tasks: int = 1
-    python: str = sys.base_prefix + "/bin/python3"
+    key: str = KEY_NAME
 
     def write(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -60,7 +59,7 @@ models:
   main:
     dialect: openai
     base_url: "{self.url}/v1"
-    key: {KEY_NAME}
+    key: {self.key}
     prices: {{gpt-4o: {{input: 1, output: 10}}}}
 agent:
   dir: agent

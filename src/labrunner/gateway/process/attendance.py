@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.allowlist import parse_list
@@ -58,6 +59,7 @@ class Attendance:
         self._tell = tell
         self._stays: dict[str, Stay] = {}
         self._shared: dict[str, tuple[Doorway, Listening]] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.changed = asyncio.Event()
         """Set when somebody has gone."""
 
@@ -75,6 +77,10 @@ class Attendance:
 
     async def admit(self, admitted: Admit) -> None:
         """Let an attempt's phase in, or have its doors where it is now. Raises LabError, OSError."""
+        async with self._turn(admitted.visit):
+            await self._admit(admitted)
+
+    async def _admit(self, admitted: Admit) -> None:
         stay = self._stays.get(admitted.visit)
         if stay is not None and stay.admitted == admitted and (stay.watched or admitted.pid is None):
             return
@@ -86,7 +92,7 @@ class Attendance:
         try:
             await self._let_in(stay)
         except BaseException:
-            await self.dismiss(admitted.visit)
+            await self._dismiss(admitted.visit)
             raise
 
     def _make_party(self, admitted: Admit) -> Party:
@@ -169,6 +175,17 @@ class Attendance:
 
     async def dismiss(self, name: str) -> None:
         """Let a phase go; all that passed is recorded, and its files are closed on return."""
+        async with self._turn(name):
+            await self._dismiss(name)
+
+    def _turn(self, name: str) -> asyncio.Lock:
+        """What is asked for one phase is done in the order in which it was asked for."""
+        lock = self._turns.get(name)
+        if lock is None:
+            lock = self._turns[name] = asyncio.Lock()
+        return lock
+
+    async def _dismiss(self, name: str) -> None:
         stay = self._stays.pop(name, None)
         if stay is not None:
             await self._turn_out(stay)

@@ -101,15 +101,16 @@ class GatewayOwner:
             raise
 
     async def dismiss(self, visit: str) -> None:
-        """Have a phase served no longer; its calls are on disk on return. Raises StoreError."""
+        """Have a phase served no longer; its calls are on disk on return. Raises StoreError.
+
+        Also one whose admission was not waited for: it may have been let in all the same.
+        """
         known = self._admitted.pop(visit, None)
-        if known is None:
-            return
         # Where none answers there is nobody who could still write.
         with suppress(ChannelClosed):
             if self._line is not None:
                 await self._ask_on(self._line, Dismiss(visit=visit))
-        if known.broken:
+        if known is not None and known.broken:
             raise StoreError(known.broken)
 
     async def close(self) -> None:

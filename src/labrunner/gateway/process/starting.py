@@ -14,6 +14,8 @@ _KEPT: Final = frozenset(
         "PATH",
         "HOME",
         "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "PYTHONHOME",
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
         "HTTP_PROXY",
@@ -22,7 +24,7 @@ _KEPT: Final = frozenset(
         "NO_PROXY",
     }
 )
-"""Variables that say how the world is reached; no others, for they may hold keys."""
+"""Variables that say where libraries are and how the world is reached; no others: they may hold keys."""
 
 
 def start_daemon(place: GatewayPlace) -> int:
