@@ -93,25 +93,25 @@ async def test_a_token_is_exchanged_for_a_cookie_that_other_sites_cannot_use(tmp
         assert (await ask.get("/api/runs"))[0] == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/pages/../guard.py",
-        "/pages/%2e%2e/web/guard.py",
-        "/pages//etc/passwd",
-        "/pages/vendor",
-        "/api/run?run=../../etc",
-        "/api/run?run=%2Fetc",
-        "/api/run?run=.",
-        "/api/run?run=",
-        "/api/trial?run=left&trial=../../left",
-        "/api/text?run=left&trial=x&attempt=1&digest=logs/agent.stdout",
-    ],
+PATHS_OUT = (
+    "/pages/../guard.py",
+    "/pages/%2e%2e/web/guard.py",
+    "/pages//etc/passwd",
+    "/pages/vendor",
+    "/api/run?run=../../etc",
+    "/api/run?run=%2Fetc",
+    "/api/run?run=.",
+    "/api/run?run=",
+    "/api/trial?run=left&trial=../../left",
+    "/api/text?run=left&trial=x&attempt=1&digest=logs/agent.stdout",
 )
-async def test_no_path_leads_out(tmp_path: Path, path: str) -> None:
+
+
+async def test_no_path_leads_out(tmp_path: Path) -> None:
     write_left(tmp_path / "runs")
     async with asking(tmp_path / "runs") as ask:
-        assert (await ask.get(path))[0] == 404
+        found = {path: (await ask.get(path))[0] for path in PATHS_OUT}
+    assert set(found.values()) == {404}, found
 
 
 async def test_files_are_given_by_digest_as_downloads_and_never_through_links(tmp_path: Path) -> None:

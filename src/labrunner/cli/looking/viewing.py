@@ -8,7 +8,8 @@ import socket
 import sys
 import threading
 import webbrowser
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -57,16 +58,16 @@ def view(
     # Nothing is under way that would have to be put in order: Ctrl-C may end it wherever it is.
     signals.leave_at_once()
     path = f"/run/{quote(run.root.name, safe='')}" if run is not None else "/"
-    asyncio.run(_serve(runs_dir, path, _Listening(host, port, token), opens=not no_open))
+    asyncio.run(_serve(runs_dir, path, _Listening(host=host, port=port, token=token), opens=not no_open))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Listening:
     """Where to listen."""
 
-    def __init__(self, host: str, port: int | None, token: str | None) -> None:
-        self.host = host
-        self.port = port
-        self.token = token
+    host: str
+    port: int | None
+    token: str | None
 
 
 def find_target(log_dir: Path, what: str | None) -> tuple[Path, RunPaths | None]:
@@ -97,13 +98,13 @@ async def _serve(runs_dir: Path, path: str, listening: _Listening, *, opens: boo
         await asyncio.Event().wait()
 
 
-def tell_tunnel(place: Served, environment: "os._Environ[str] | dict[str, str]") -> str | None:
+def tell_tunnel(place: Served, environment: Mapping[str, str]) -> str | None:
     """What to type elsewhere to see the pages there, where this seems to be a machine far away."""
-    if place.host not in LOOPBACK or not ({"SSH_CONNECTION", "SSH_TTY"} & set(environment)):
+    if place.host not in LOOPBACK or not ({"SSH_CONNECTION", "SSH_TTY"} & environment.keys()):
         return None
     return f"ssh -L {place.port}:localhost:{place.port} {getpass.getuser()}@{socket.gethostname()}"
 
 
 def _has_screen() -> bool:
     """Whether a browser can show itself: without a screen some would take over the terminal."""
-    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ))
+    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

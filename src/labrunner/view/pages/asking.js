@@ -2,7 +2,7 @@
  * What pages ask the server, and how they learn that it would answer something else now.
  * The stream says only what has changed; it is open while the page is seen.
  */
-import { useEffect, useRef, useState } from "./dom.js";
+import { useEffect, useState } from "./dom.js";
 
 /** Why there is no answer. */
 export class Problem extends Error {
@@ -76,7 +76,6 @@ const PAUSE_MS = 800;
 export function useAnswer(name, words, run) {
   const key = `${name}?${query(words)}`;
   const [state, setState] = useState({ key: "", told: null, problem: null, isAsking: true });
-  const again = useRef(() => {});
   useEffect(() => {
     if (name === null) return undefined;
     const stop = new AbortController();
@@ -101,7 +100,6 @@ export function useAnswer(name, words, run) {
       if (isBusy || timer) return;
       timer = setTimeout(() => { timer = 0; get(); }, PAUSE_MS);
     };
-    again.current = later;
     const hear = (/** @type {string[]} */ runs) => {
       if (run === null || runs.includes(run) || runs.includes("*")) later();
     };

@@ -106,8 +106,6 @@ class Board:
     tasks: tuple[str, ...]
     variants: tuple[str, ...]
     schedule: Schedule
-    version: int = 0
-    """Counts changes: what was made of an older one is out of date."""
     rows: dict[int, BoardRow] = field(default_factory=dict)
     """Finished slots by their position."""
     running: dict[int, UnderWay] = field(default_factory=dict)
@@ -143,7 +141,6 @@ class Board:
         self._buffered = set(waiting)
         self.running = {each.schedule_idx: each for each in running if each.schedule_idx not in self.rows}
         self.withdrawn = {mark.trial_id: mark.reason for mark in read_invalidations(self.paths)}
-        self.version += 1
         self._orders.clear()
 
     def _take_in(self) -> tuple[dict[int, BoardRow], dict[int, BoardRow]]:

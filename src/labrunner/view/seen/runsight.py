@@ -1,7 +1,7 @@
 """One run, and all runs of a folder, for their pages."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from labrunner.store.reading.listing import RunListing, address, count_again, li
 from labrunner.view.plain.run_json import plain_listing, plain_run
 from labrunner.view.seen.lookout import Lookout
 
-MOST_RUNS = 200
+MOST_RUNS: Final = 200
 
 
 def see_runs(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.runner.reports.comparing import Contest, compare_runs, label_runs
 from labrunner.view.seen.lookout import Lookout, Signature, sign_of
 
-MOST_CONTESTS = 8
+MOST_CONTESTS: Final = 8
 
 
 @dataclass(slots=True)
