@@ -5,6 +5,7 @@ loaded below `main`, where a signal is awaited already.
 """
 
 import errno
+import faulthandler
 import gc
 import importlib
 import os
@@ -25,6 +26,7 @@ def main() -> None:
     code = signals.INTERRUPTED
     try:
         _open_closed_streams()
+        faulthandler.enable()  # a library that crashes tells where
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         pass  # between two steps of ours: nothing is under way

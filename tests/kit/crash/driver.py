@@ -7,6 +7,7 @@ output, a line each, written at once; the last line of a job is the server's `en
 
 import asyncio
 import ctypes
+import faulthandler
 import hashlib
 import itertools
 import os
@@ -177,5 +178,6 @@ def _guarded(run: Callable[[Job], int], job: Job) -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # a child that a library's fault ends tells where
     import_module("scipy.special")  # here once, not in every child
     serve(be_child)
