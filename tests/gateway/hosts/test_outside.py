@@ -1,4 +1,6 @@
 import asyncio
+import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from tests.kit.gateway.greetings import greet
 from tests.kit.gateway.hostfront import run_hosts
 from tests.kit.gateway.sites import Site, find_address, run_site
 
+ROOT = Path(__file__).parents[3]
 GET = b"GET http://site.test/ HTTP/1.1\r\nhost: site.test\r\nconnection: close\r\n\r\n"
 CONNECT = b"CONNECT site.test:443 HTTP/1.1\r\nhost: site.test:443\r\nconnection: close\r\n\r\n"
 
@@ -132,3 +135,37 @@ async def test_nothing_is_sent_before_the_greeting_was_read(tmp_path: Path, site
         await front.speak(CONNECT + greet("other.test"))
         (event,) = await front.wait_events(1)
         assert (event.reason, event.sent) == ("other_name", 0)
+
+
+IN_A_NAMESPACE = """
+import asyncio, sys
+from pathlib import Path
+from tests.kit.gateway.hostfront import run_hosts
+
+async def main():
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "0.0.0.0", 80)
+    names = {"site.test": [["8.8.8.8"]]}
+    async with server:
+        for allow in (["site.test"], ["site.test", "8.8.8.8"]):
+            async with run_hosts(Path(sys.argv[1]) / str(len(allow)), allow, names) as front:
+                await front.speak(b"GET http://site.test/ HTTP/1.0\\r\\n\\r\\n")
+                print(front.events()[0].reason)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(shutil.which("ip") is None, reason="needs ip")
+async def test_this_host_is_not_reached_by_a_name_though_its_address_is_public(tmp_path: Path) -> None:
+    """In a network namespace of its own the loopback has an address that looks public."""
+    ready = 'ip link set lo up && ip address add 8.8.8.8/32 dev lo && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", ready, "sh"]
+    process = await asyncio.create_subprocess_exec(
+        *command, sys.executable, "-c", IN_A_NAMESPACE, str(tmp_path), stdout=-1, stderr=-1, cwd=ROOT
+    )
+    out, trouble = await process.communicate()
+    if b"Operation not permitted" in trouble and not out:
+        pytest.skip("this user may make no network namespace")
+    refused, reached = out.split()
+    assert refused == b"private_address", trouble.decode()
+    assert reached in {b"bad_answer", b"cut"}  # its server says nothing, and closes
