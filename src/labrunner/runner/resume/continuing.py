@@ -65,8 +65,8 @@ async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, w
             f"to run what it lacks: lab retry {address(paths)}",
         )
     experiment = read_experiment(paths)
-    refuse_changed(experiment, record, paths, options.reread)
-    experiment = replace(experiment, policy=change_policy(experiment.policy, asked))
+    now = refuse_changed(experiment, record, paths, options.reread)
+    experiment = replace(reach_as(experiment, now), policy=change_policy(experiment.policy, asked))
     await check(experiment, options)
     reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
 
@@ -104,8 +104,11 @@ def refuse_regrade(record: RunRecord, paths: RunPaths) -> None:
 
 def refuse_changed(
     experiment: Experiment, record: RunRecord, paths: RunPaths, reread: Reread = reread_file
-) -> None:
-    """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run."""
+) -> Experiment:
+    """Refuse to go on when the experiment's file, or a folder that it names, is no longer what was run.
+
+    Gives the experiment as it is written now: the same, but for what is not measured.
+    """
     source = experiment.source
     if source:
         refuse_gone(source, record)
@@ -122,6 +125,14 @@ def refuse_changed(
             f"the experiment is not the one that run {record.run_id} began: {told}; "
             f"undo that, or run what changed anew with: lab retry {address(paths)}",
         )
+    return now
+
+
+def reach_as(experiment: Experiment, now: Experiment) -> Experiment:
+    """The experiment with its models where they are now: addresses, keys and prices are not measured."""
+    models = {variant.id: variant.models for variant in now.variants}
+    variants = tuple(replace(each, models=models.get(each.id, each.models)) for each in experiment.variants)
+    return replace(experiment, variants=variants)
 
 
 def refuse_replaced(record: RunRecord, paths: RunPaths) -> None:
