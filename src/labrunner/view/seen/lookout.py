@@ -8,7 +8,7 @@ often than it is cheap. Used by threads; each run by one at a time.
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,6 +49,7 @@ class Lookout:
         """Look at this folder."""
         self.runs_dir = runs_dir
         self._kept: dict[str, _KeptRun] = {}
+        self._listed: dict[str, tuple[Signature, dict[str, object]]] = {}
         self._lock = threading.Lock()
 
     def find(self, name: str) -> RunPaths:
@@ -84,6 +85,14 @@ class Lookout:
                 kept.seen_of = sign
                 kept.next_look_at = time.monotonic() + REST * (time.monotonic() - now)
             return replace(kept.seen, state=read_state(paths), status=read_standing(paths, kept.seen.record))
+
+    def list_once(self, name: str, make: Callable[[], dict[str, object]]) -> dict[str, object]:
+        """A run as a listing tells it, made once for each state of its files: crashed ones are counted."""
+        sign = sign_of(RunPaths(self.runs_dir / name))
+        known = self._listed.get(name)
+        if known is None or known[0] != sign:
+            known = self._listed[name] = (sign, make())
+        return known[1]
 
     def signatures(self) -> dict[str, Signature]:
         """What tells whether runs have changed, by their folders' names."""

@@ -1,6 +1,7 @@
 """One run, and all runs of a folder, for their pages."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,12 +29,13 @@ def see_runs(
     found = [run for run in plain if _fits(run, words, state)]
     page = found[offset : offset + MOST_RUNS]
     by_name = {run.paths.root.name: run for run in listed}
+    shown = [(name, by_name[name]) for name in (str(run["key"]) for run in page)]
     return {
         "folder": str(lookout.runs_dir),
         "total": len(found),
         "offset": offset,
         "states": sorted({str(run["state"]) for run in plain}),
-        "runs": [_in_full(by_name[str(run["key"])]) for run in page],
+        "runs": [lookout.list_once(name, partial(_in_full, run)) for name, run in shown],
     }
 
 
