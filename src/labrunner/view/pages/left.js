@@ -1,7 +1,7 @@
 /** What a trial left: conversation, terminal, files, the grader's words, its record. Everything is text. */
 import { html, useEffect, useState } from "./dom.js";
 import { ask, query, useAnswer } from "./asking.js";
-import { figure, size } from "./words.js";
+import { duration, figure, money, size } from "./words.js";
 
 /** @param {{pieces: [string, string][]}} props styled text; styles are names of ours, never the text's own */
 export const Pieces = ({ pieces }) => html`<pre class="terminal">${pieces.map(([name, text]) => (name ? html`<span class=${name}>${text}</span>` : text))}</pre>`;
@@ -121,11 +121,11 @@ export function Conversation({ run, told }) {
 function Entry({ each }) {
   if (each.kind === "model") {
     const used = each.usage ?? {};
-    const told = [each.model, used.input_tokens != null && `${used.input_tokens} + ${used.output_tokens ?? 0} tokens`, each.time_s != null && `${Number(each.time_s).toFixed(1)} s`, each.error && `error: ${JSON.stringify(each.error)}`];
+    const told = [each.model, used.input_tokens != null && `${used.input_tokens} + ${used.output_tokens ?? 0} tokens`, used.cost_usd != null && money(Number(used.cost_usd)), each.seconds != null && duration(Number(each.seconds)), each.stop_reason && each.stop_reason !== "stop" && String(each.stop_reason), each.error && `error: ${JSON.stringify(each.error)}`];
     return html`<li class="call dim">${told.filter(Boolean).join(" · ")}</li>`;
   }
   if (each.kind !== "message") return html`<li class=${`note ${each.kind}`}><b>${each.kind}</b><pre>${each.text}</pre></li>`;
-  return html`<li class=${`said ${each.role}`}><b>${each.role}${each.name ? ` ${each.name}` : ""}</b>
+  return html`<li class=${`said ${each.role}`}><b>${each.role}${each.name ? ` ${each.name}` : ""}${each.thread ? html` <small>conversation ${each.thread + 1}</small>` : ""}</b>
     <div>${each.role === "tool" && each.text.length > 400 ? html`<details><summary>${each.text.slice(0, 120)}…</summary><pre>${each.text}</pre></details>` : each.text && html`<pre>${each.text}</pre>`}
     ${each.trouble && html`<pre class="trouble">${each.trouble}</pre>`}
     ${(each.calls ?? []).map((/** @type {any} */ call) => html`<details class="tool"><summary>calls ${call.function}</summary><pre>${call.arguments}</pre></details>`)}</div></li>`;

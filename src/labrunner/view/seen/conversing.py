@@ -16,6 +16,7 @@ from labrunner.store.reading.events import read_agent_events
 LONGEST: Final = 20_000
 """Characters of one entry; the whole stands in the transcript, to be downloaded."""
 MOST_ENTRIES: Final = 200
+_OF_MODELS: Final = ("model", "seconds", "usage", "stop_reason", "error")
 _Event = Mapping[str, Any]  # foreign JSON
 
 
@@ -47,9 +48,10 @@ def _tell(event: _Event) -> Iterator[dict[str, object]]:
     at = event.get("at")
     match event.get("event"):
         case "message":
-            yield {"kind": "message", "at": at, **_tell_message(_mapping(event.get("message")))}
+            said = _tell_message(_mapping(event.get("message")))
+            yield {"kind": "message", "at": at, "thread": event.get("thread"), **said}
         case "model":
-            told = {name: event.get(name) for name in ("model", "time_s", "usage", "stop_reason", "error")}
+            told = {name: event.get(name) for name in _OF_MODELS}
             yield {"kind": "model", "at": at, **{key: value for key, value in told.items() if value}}
         case "score":
             why = event.get("explanation") or event.get("answer")
