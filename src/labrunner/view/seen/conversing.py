@@ -55,8 +55,8 @@ def _tell(event: _Event) -> Iterator[dict[str, object]]:
             yield {"kind": "model", "at": at, **{key: value for key, value in told.items() if value}}
         case "score":
             why = event.get("explanation") or event.get("answer")
-            said = f"{event.get('scorer')} = {_write(event.get('value'))}"
-            yield {"kind": "score", "at": at, "text": f"{said}\n{_write(why)}" if why else said}
+            judged = f"{event.get('scorer')} = {_write(event.get('value'))}"
+            yield {"kind": "score", "at": at, "text": f"{judged}\n{_write(why)}" if why else judged}
         case "retry" | "limit" | "error" as kind:
             yield {"kind": kind, "at": at, "text": _write(event.get("message"))}
         case "sandbox":
