@@ -20,7 +20,7 @@ from labrunner.gateway.metering.purse import CapReached, Caps, Purse
 from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, ToldCaps
 from labrunner.gateway.process.doorways import Doorway, Party, Services, plant_doorway, share_doorway
 from labrunner.gateway.process.refilling import sum_attempt
-from labrunner.gateway.recording.calljournal import open_journal
+from labrunner.gateway.recording.calljournal import CALLS, open_journal
 from labrunner.gateway.recording.doorjournal import open_doors
 from labrunner.gateway.serving.caller import Caller
 
@@ -85,7 +85,7 @@ class Attendance:
         if stay is not None and stay.admitted == admitted and (stay.watched or admitted.pid is None):
             return
         if stay is None:
-            party = await asyncio.to_thread(self._make_party, admitted)
+            party = await self._prepare(admitted)
             stay = self._stays[admitted.visit] = Stay(admitted=admitted, party=party)
         await self._turn_out(stay)
         stay.admitted = admitted
@@ -94,6 +94,12 @@ class Attendance:
         except BaseException:
             await self._dismiss(admitted.visit)
             raise
+
+    async def _prepare(self, admitted: Admit) -> Party:
+        # Most begin with an empty folder: a thread would cost them more than a look.
+        if admitted.hosts or (Path(admitted.folder) / CALLS).exists():
+            return await asyncio.to_thread(self._make_party, admitted)
+        return self._make_party(admitted)
 
     def _make_party(self, admitted: Admit) -> Party:
         folder, ids, attempt, token = (
@@ -189,7 +195,10 @@ class Attendance:
         stay = self._stays.pop(name, None)
         if stay is not None:
             await self._turn_out(stay)
-            await asyncio.to_thread(stay.party.close)
+            if stay.party.visitor is None:
+                stay.party.close()
+            else:
+                await asyncio.to_thread(stay.party.close)
             self.changed.set()
 
     async def dismiss_lost(self) -> None:
