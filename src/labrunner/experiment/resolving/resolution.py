@@ -21,13 +21,12 @@ from labrunner.experiment.resolved import (
     TaskSpec,
     Variant,
 )
-from labrunner.experiment.resolving.exposure import refuse_exposed
 from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid
 from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
-from labrunner.experiment.resolving.unsaid import refuse_unsaid
 from labrunner.experiment.resolving.variants import (
     WrittenVariant,
     resolve_variant,

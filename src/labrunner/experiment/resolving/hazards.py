@@ -1,0 +1,68 @@
+"""What is refused though each part of it is fine by itself.
+
+Hidden files where an agent can read them are a mistake that no sandbox can mend. And where setup and agent may
+both change the system that a grader trusts, the author has to decide what follows.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
+from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.tasks import task_file
+from labrunner.experiment.sandbox_kinds import has_images
+
+FIELD = "on_system_change"
+REMEDY = (
+    "setup may change the container's system, and a fresh container, in which a trial is judged whose agent "
+    f"changed it too, has nothing of that; write {FIELD}: afresh (graders need nothing that setup does "
+    "outside the workspace), flag (judged in place and flagged: the agent may have replaced what the grader "
+    "uses) or refuse (such a trial fails ungraded); or write sandbox.read_only: true, or bring what setup "
+    "installs in the image"
+)
+
+
+def refuse_exposed(experiment: Experiment, reading: Reading) -> None:
+    """Refuse folders of agents and workspaces that hold a grader's folder or the hidden answers."""
+    hidden = _hidden(experiment, reading)
+    for variant in experiment.variants:
+        if variant.agent.dir is not None:
+            _check(f"agent.dir of variant '{variant.id}'", variant.agent.dir.path, hidden, reading)
+    for task in experiment.tasks:
+        if task.workspace is not None:
+            _check(f"the workspace of task '{task.id}'", task.workspace.path, hidden, reading)
+
+
+def _hidden(experiment: Experiment, reading: Reading) -> Mapping[Path, str]:
+    graders = {task.grader.dir.path for task in experiment.tasks if task.grader.dir is not None}
+    hidden = {Path(path): "the grader's folder" for path in graders}
+    if any(task.has_target or task.solution is not None for task in experiment.tasks):
+        hidden[task_file(reading)[0].resolve()] = "the file with the tasks' hidden answers"
+    return hidden
+
+
+def _check(what: str, folder: str, hidden: Mapping[Path, str], reading: Reading) -> None:
+    for path, name in hidden.items():
+        if path.is_relative_to(folder):
+            problem = f"{what} holds {name} ('{path}'), so the agent could read it; move one of them"
+            reading.problems.add(reading.document.where(()), problem)
+
+
+def refuse_unsaid(experiment: Experiment, reading: Reading) -> None:
+    """Refuse a setup in a container where nobody says what follows from a changed system."""
+    if FIELD in reading.file.model_fields_set or experiment.trust == "strict":
+        return
+    for variant in experiment.variants:
+        if variant.sandbox.read_only or not has_images(variant.sandbox.kind):
+            continue
+        task = next((task for task in experiment.tasks if _has_setup(task, variant)), None)
+        if task is not None:
+            told = f"is not written down, and task '{task.id}' has a setup command: {REMEDY}"
+            reading.problems.add(reading.document.where((FIELD,)), told)
+            return
+
+
+def _has_setup(task: TaskSpec, variant: Variant) -> bool:
+    """Whether a setup comes before a grader that is not in a fresh container anyway."""
+    setup = task.setup if task.setup is not None else variant.setup
+    return bool(setup.command) and task.grader.where == "same"
