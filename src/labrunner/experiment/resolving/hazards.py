@@ -1,7 +1,7 @@
 """What is refused though each part of it is fine by itself.
 
-Hidden files where an agent can read them are a mistake that no sandbox can mend. And where setup and agent may
-both change the system that a grader trusts, the author has to decide what follows.
+Hidden files where an agent can read them are a mistake that no sandbox can mend. And where setup and agent
+may both change the system that a grader trusts, the author has to decide what follows.
 """
 
 from collections.abc import Mapping
