@@ -9,12 +9,14 @@ import pytest
 
 from labrunner.files.strangers.masking import make_masker
 from labrunner.gateway.recording.calljournal import BODIES, CALLS, read_bodies, read_calls
-from labrunner.gateway.recording.doorjournal import DOORS
+from labrunner.gateway.recording.doorjournal import DOORS, open_doors
 from labrunner.gateway.telling.answering import hear_answer
 from labrunner.records.encoding import canonical
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.collecting.collection import Collected, collect
 from labrunner.trial.collecting.cut_off import redact_cut_off
+from tests.kit.gateway.callrows import IDS
 from tests.kit.gateway.front import make_client, run_gateway
 from tests.kit.gateway.provider import KEY, run_provider
 from tests.kit.syncing import listen
@@ -58,7 +60,21 @@ async def test_calls_and_bodies_are_named_by_digest_and_synced(
     folders: AttemptFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call(folders, ask("hello"))
-    (folders.root / DOORS).write_bytes(b'{"host":"example.com"}\n')
+    journal = open_doors(folders.root)
+    at = "2026-01-05T00:00:00.000Z"
+    journal.write(
+        DoorEvent(
+            schema_version="door_event_v1",
+            ids=IDS,
+            attempt=1,
+            ordinal=0,
+            phase="agent",
+            end="refused",
+            started_at=at,
+            ended_at=at,
+        )
+    )
+    journal.close()
     synced = listen(monkeypatch)
     kept = collect(folders, MASKER)
     for name in (CALLS, BODIES, DOORS):
@@ -153,3 +169,13 @@ async def test_an_attempt_that_was_cut_off_keeps_its_calls_without_secrets(folde
     assert [row.masked for row in read_bodies(folders.root)].count(True) == 1
     assert len(list(read_calls(folders.root))) == 1
     assert found.masked == {BODIES: 1}
+
+
+async def test_what_an_agent_wrote_among_them_is_not_kept(folders: AttemptFolders) -> None:
+    await call(folders, ask("hello"))
+    whole = {name: (folders.root / name).read_bytes() for name in (CALLS, BODIES)}
+    for name in whole:
+        with (folders.root / name).open("ab") as file:
+            file.write(b'nonsense\n{"schema_version":"model_call_v1"}\n' + b"[" * 100_000 + b"\n")
+    collect(folders, make_masker({}))
+    assert {name: (folders.root / name).read_bytes() for name in whole} == whole

@@ -4,10 +4,11 @@ Rules: a Python task's own transcript counts where there is one; else the attemp
 finished attempt are what its row says, or the run is damaged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +22,7 @@ from labrunner.store.reading.logends import LogEnd
 from labrunner.store.reading.recordings import read_attempt_bodies, read_attempt_calls
 
 Plain = dict[str, Any]  # an event, as transcripts have it
+_Row = TypeVar("_Row", CallRow, BodyRow)
 _calls: Final = msgspec.json.Decoder(CallRow)
 _bodies: Final = msgspec.json.Decoder(BodyRow)
 
@@ -51,12 +53,10 @@ class LiveCalls:
     def take(self) -> bytes:
         """Events of the calls that ended since, one a line."""
         # A call's bodies are written before it is: read in this order, none is missing.
-        calls = [_calls.decode(line) for line in self._take_lines(CALLS)]
+        calls = list(_decode_all(_calls, self._take_lines(CALLS)))
         if not calls:
             return b""
-        for line in self._take_lines(BODIES):
-            body = _bodies.decode(line)
-            self._known[body.digest] = body
+        self._known |= {body.digest: body for body in _decode_all(_bodies, self._take_lines(BODIES))}
         calls.sort(key=lambda call: call.ordinal)
         return b"".join(write_said(self._teller.tell(call, self._known)) for call in calls)
 
@@ -66,3 +66,10 @@ class LiveCalls:
         while more := log.take():
             data += more
         return data.splitlines()
+
+
+def _decode_all(decoder: "msgspec.json.Decoder[_Row]", lines: Sequence[bytes]) -> Iterator[_Row]:
+    """Rows of lines; what is none goes when the attempt is collected."""
+    for line in lines:
+        with suppress(msgspec.DecodeError, RecursionError):
+            yield decoder.decode(line)

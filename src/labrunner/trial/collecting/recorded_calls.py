@@ -2,8 +2,9 @@
 
 Rules: masked line by line, so that every line stays one; a body in which a secret was masked keeps the digest
 of what passed, and says that it was masked, so that calls still name it. Answers are searched as they are
-heard, too: a stream may cut a secret in two. The line that a crash left unfinished goes: nobody was told of
-it. Whole bodies of a long attempt are never in memory at once.
+heard, too: a stream may cut a secret in two. What is no row goes: the line that a crash left unfinished, of
+which nobody was told, and what an agent wrote where nothing is kept from it. Whole bodies of a long attempt
+are never in memory at once.
 """
 
 import base64
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +28,7 @@ from labrunner.gateway.recording.doorjournal import DOORS
 from labrunner.gateway.telling.answering import hear_answer, tell_answer
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
+from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.model_call import BodyRow, CallRow
 from labrunner.trial.collecting.redaction import Redactor
 
@@ -36,6 +38,11 @@ RECORDED: Final = (CALLS, BODIES, DOORS)
 _Masking = Callable[[bytes], tuple[bytes, int]]
 _bodies: Final = msgspec.json.Decoder(BodyRow)
 _calls: Final = msgspec.json.Decoder(CallRow)
+_DECODERS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
+    CALLS: _calls,
+    BODIES: _bodies,
+    DOORS: msgspec.json.Decoder(DoorEvent),
+}
 
 
 def keep_recorded(root: Path, masker: Masker, redactor: Redactor) -> Iterator[FileRef]:
@@ -84,7 +91,17 @@ def _go_over(path: Path, mask: _Masking) -> Iterator[tuple[bytes, bytes, int]]:
     """Each line as it is, as it is kept, and how many secrets were in it."""
     with open_plain(path) as file:
         for line in file:
-            yield (line, *mask(line)) if line.endswith(b"\n") else (line, b"", 0)
+            is_row = line.endswith(b"\n") and _is_row(line, path.name)
+            yield (line, *mask(line)) if is_row else (line, b"", 0)
+
+
+def _is_row(line: bytes, name: str) -> bool:
+    """Whether the gateway can have written it; where nothing is kept from an agent, it may, too."""
+    try:
+        _DECODERS[name].decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _write_anew(path: Path, mask: _Masking) -> None:
@@ -126,10 +143,7 @@ class _BodyMasking:
     answered: Mapping[str, CallRow]
 
     def mask(self, line: bytes) -> tuple[bytes, int]:
-        try:
-            row = _bodies.decode(line)
-        except msgspec.DecodeError:
-            return self.masker.mask(line)
+        row = _bodies.decode(line)
         kept = self._mask_row(row)
         if kept == row:
             return line, 0
