@@ -6,7 +6,7 @@ from tests.kit.display.printing import to_text
 
 def told(*events: dict[str, object]) -> list[str]:
     text = "".join(json.dumps(event) + "\n" for event in events)
-    shown = show_conversation(text, Extent(for_all="lab show it --all"))
+    shown = show_conversation(text, Extent(for_all="lab show it --whole"))
     return to_text(shown).splitlines() if shown is not None else []
 
 
@@ -60,7 +60,7 @@ def test_long_texts_and_long_conversations_are_cut_and_say_so() -> None:
     many = SHOWN_FIRST + SHOWN_LAST + 5
     lines = told(*(said("user", f"number {number}") for number in range(many)))
     assert lines[0] == "user  number 0"
-    assert lines[SHOWN_FIRST] == "(5 entries left out here; all of it: lab show it --all)"
+    assert lines[SHOWN_FIRST] == "(5 entries left out here; all of it: lab show it --whole)"
     assert lines[-1] == f"user  number {many - 1}"
     assert len(lines) == SHOWN_FIRST + 1 + SHOWN_LAST
     assert "(… 40 more characters …)" in " ".join("".join(told(said("user", "x" * (LONGEST + 40)))).split())

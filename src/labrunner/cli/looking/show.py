@@ -73,10 +73,10 @@ _Follow = Annotated[
 ]
 
 
-_All = Annotated[
+_Whole = Annotated[
     bool,
     typer.Option(
-        "--all", envvar="LAB_ALL", help="all that was said in a trial; with --json its transcript, too"
+        "--whole", envvar="LAB_WHOLE", help="all that was said in a trial; with --json its transcript, too"
     ),
 ]
 
@@ -97,7 +97,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
     run: RunName,
     trial: _Trial = None,
     follow: _Follow = False,
-    all_: _All = False,
+    whole: _Whole = False,
     log_dir: LogDir = DEFAULT_RUNS,
     require: Require = None,
     require_stable: RequireStable = False,
@@ -109,7 +109,7 @@ def show(  # noqa: PLR0913 - the signature is the command line
     paths = find_run(log_dir, run)
     with advise_on_damage(paths):
         if trial is not None:
-            _show_any(paths, trial, is_followed=follow, how=_How(is_whole=all_, as_json=as_json))
+            _show_any(paths, trial, is_followed=follow, how=_How(is_whole=whole, as_json=as_json))
             return
         if follow:
             from labrunner.cli.looking.following import follow_run
@@ -228,7 +228,7 @@ def _named_logs(rows: SlotRows) -> Sequence[FileRef] | None:
 
 
 def _find_extent(paths: RunPaths, trial_id: str, how: _How) -> Extent:
-    return Extent(is_whole=how.is_whole, for_all=f"lab show {address(paths)} {trial_id} --all")
+    return Extent(is_whole=how.is_whole, for_all=f"lab show {address(paths)} {trial_id} --whole")
 
 
 def _tail(path: Path) -> str:

@@ -68,8 +68,8 @@ def test_a_long_one_says_what_to_type_for_all_of_it(paths: RunPaths) -> None:
     told = show(paths, LAST)
     assert "number 0\n" in told
     assert "number 20\n" not in told
-    assert f"lab show {paths.root} {LAST} --all" in " ".join(told.split())
-    whole = show(paths, LAST, "--all")
+    assert f"lab show {paths.root} {LAST} --whole" in " ".join(told.split())
+    whole = show(paths, LAST, "--whole")
     assert all(f"number {each}\n" in whole for each in range(60))
     assert "left out" not in whole
 
@@ -77,7 +77,7 @@ def test_a_long_one_says_what_to_type_for_all_of_it(paths: RunPaths) -> None:
 def test_programs_get_the_transcript_when_they_ask_for_all(paths: RunPaths) -> None:
     rows = lab("show", paths.root, FIRST, "--json", cwd=paths.root.parent).json()
     assert "transcript" not in rows
-    told = lab("show", paths.root, FIRST, "--json", "--all", cwd=paths.root.parent).json()["transcript"]
+    told = lab("show", paths.root, FIRST, "--json", "--whole", cwd=paths.root.parent).json()["transcript"]
     assert [event["event"] for event in told] == [
         "message",
         "message",
