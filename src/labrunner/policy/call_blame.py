@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from labrunner.records.cause import Cause
-from labrunner.records.facts.model_call import CallCap, CallRow
+from labrunner.records.facts.model_call import NO_PRICE, CallCap, CallRow
 
-Saying = Literal["answered", "provider", "account", "agent", "nothing"]
+Saying = Literal["answered", "provider", "account", "unpriced", "agent", "nothing"]
 """What one call says: the model answered; somebody was at fault; or nothing at all."""
 _ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
 _ACCOUNT_KINDS: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_error"})
@@ -56,6 +56,13 @@ def find_blame(calls: Iterable[CallRow]) -> CallBlame | None:
             last.end, "provider_error"
         )
         return CallBlame(cause=Cause.PROVIDER, reason=reason, message=_describe(last, count))
+    if saying == "unpriced" and not was_answered:
+        return CallBlame(
+            cause=Cause.ACCOUNT,
+            reason="model_without_price",
+            message=_describe(last, count),
+            holds_in_any_case=True,
+        )
     if saying == "account":
         return CallBlame(
             cause=Cause.ACCOUNT,
@@ -75,6 +82,8 @@ def read_call(call: CallRow) -> Saying:
             return "provider"
         case "client_gone":
             return "provider" if call.tries else "nothing"
+        case "declined" if call.error is not None and call.error.kind == NO_PRICE:
+            return "unpriced"
         case "declined" | "capped":
             return "agent"
         case "error":

@@ -1,4 +1,5 @@
 import asyncio
+import re
 from decimal import Decimal
 from random import Random
 
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labrunner.gateway.metering.purse import CapReached, Caps, Hold, Purse, Taking, reserve
+from labrunner.gateway.metering.purse import CapReached, Caps, Hold, Purse, Taking, Unpriced, reserve
 
 
 def make_purse(whose: str = "attempt", **caps: object) -> Purse:
@@ -111,13 +112,6 @@ async def test_one_that_stops_waiting_leaves_nothing_behind() -> None:
             "requests",
             "the attempt's cap of 0 requests is reached: 0 made; to allow more, raise agent.limits.requests",
         ),
-        (
-            make_purse(cost_usd=Decimal(2)),
-            Taking(cost_usd=None, requests=1),
-            "cost",
-            "the attempt's cap of 2 USD can't be held: this model has no price; "
-            "give it one under `prices` of its entry in `models:`",
-        ),
     ],
 )
 async def test_a_cap_that_is_reached_says_which_and_what_to_do(
@@ -127,6 +121,14 @@ async def test_a_cap_that_is_reached_says_which_and_what_to_do(
         await reserve([purse], taking)
     assert (caught.value.limit, str(caught.value)) == (limit, told)
     assert purse.reached is caught.value
+
+
+async def test_a_model_without_a_price_reaches_no_cap_and_says_what_to_do() -> None:
+    purse = make_purse(cost_usd=Decimal(2))
+    told = "the attempt's cap of 2 USD can't be held: this model has no price; give it one under `prices`"
+    with pytest.raises(Unpriced, match=re.escape(told)):
+        await reserve([purse], Taking(cost_usd=None, requests=1))
+    assert purse.reached is None
 
 
 async def test_a_model_without_a_price_passes_where_money_is_not_capped() -> None:

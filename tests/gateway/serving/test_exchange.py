@@ -365,6 +365,8 @@ async def test_a_model_without_a_price_is_refused_where_money_is_capped(
         answer = await chat(front, model="nobody-knows")
         assert answer.status_code == 402
         assert "has no price" in answer.json()["error"]["message"]
+        (row,) = front.rows()
+        assert (row.end, row.cap, row.error and row.error.kind) == ("declined", None, "no_price")
     async with run_gateway(tmp_path, provider) as front:
         assert (await chat(front, model="nobody-knows")).status_code == 200
         assert front.rows()[-1].cost_usd is None

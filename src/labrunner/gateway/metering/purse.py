@@ -61,6 +61,10 @@ class CapReached(Exception):
         super().__init__(message)
 
 
+class Unpriced(Exception):
+    """Money is limited, and a model has no price: nobody could say when the limit is reached."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Purse:
     """What an attempt, or a run, may spend, has spent, and has in flight."""
@@ -76,7 +80,12 @@ class Purse:
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def check(self, taking: Taking) -> None:
-        """Refuse what does not fit, even if all in flight took nothing. Raises CapReached."""
+        """Refuse what does not fit, even if all in flight took nothing. Raises CapReached, Unpriced."""
+        if self.caps.cost_usd is not None and taking.cost_usd is None:
+            raise Unpriced(
+                f"the {self.whose}'s cap of {self.caps.cost_usd} USD can't be held: this model has no price; "
+                "give it one under `prices` of its entry in `models:`"
+            )
         if (limit := self._find_lack(self.spent.plus(taking), taking)) is not None:
             refusal = CapReached(limit, self.whose, self._describe(limit, taking))
             self.reached = self.reached or refusal
@@ -121,11 +130,6 @@ class Purse:
 
     def _describe(self, limit: Limit, taking: Taking) -> str:
         caps, spent = self.caps, self.spent
-        if limit == "cost" and taking.cost_usd is None:
-            return (
-                f"the {self.whose}'s cap of {caps.cost_usd} USD can't be held: this model has no price; "
-                "give it one under `prices` of its entry in `models:`"
-            )
         wanted = f"{_write(spent.cost_usd)} spent, and this request can cost {_write(taking.cost_usd)}"
         cap, told, name = {
             "cost": (f"{caps.cost_usd} USD", wanted, "cost_usd"),
@@ -162,7 +166,7 @@ class Hold:
 async def reserve(purses: Sequence[Purse], taking: Taking) -> Hold:
     """Set aside what a request can take, in all purses or in none; waits for those in flight.
 
-    Raises CapReached.
+    Raises CapReached, Unpriced.
     """
     while True:
         for purse in purses:

@@ -16,7 +16,7 @@ from labrunner.errors import LabError
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.recognising import Inbound, recognise
 from labrunner.gateway.dialects.speech import Ask, Declined
-from labrunner.gateway.metering.purse import CapReached, Taking, reserve
+from labrunner.gateway.metering.purse import CapReached, Taking, Unpriced, reserve
 from labrunner.gateway.metering.weighing import bound_tokens
 from labrunner.gateway.serving.account import Account
 from labrunner.gateway.serving.caller import Caller
@@ -30,7 +30,7 @@ from labrunner.gateway.serving.headers import (
 from labrunner.gateway.serving.providerlink import Opened, ProviderLink, Unreachable
 from labrunner.gateway.serving.wire import MAX_BODY, ClientGone, RequestHead, Wire
 from labrunner.gateway.streams.inflating import Unreadable, choose_encodings, inflate
-from labrunner.records.facts.model_call import CallCap, CallEnd, CallError
+from labrunner.records.facts.model_call import NO_PRICE, CallCap, CallEnd, CallError
 
 _LINGER_S: Final = 2.0
 """How long an answer that said it is over may keep its connection."""
@@ -151,6 +151,8 @@ class _Exchange:
                 await self._relay(ask, opened)
         except CapReached as reached:
             await self._refuse_capped(reached)
+        except Unpriced as error:
+            await self._refuse(Declined(status=402, kind=NO_PRICE, message=str(error)), "declined")
         except Unreachable as error:
             status = 504 if self.account.sending.is_in_flight else 502
             await self._refuse(Declined(status=status, kind="api_error", message=str(error)), "unreachable")

@@ -16,6 +16,8 @@ that broke off; because the client left; or without being passed on (`declined`,
 TokenBasis = Literal["reported", "counted", "reserved"]
 """Where token counts come from: the provider; what was seen of an answer that broke off; or the bound
 that was set aside, where nothing was seen."""
+NO_PRICE: Final = "no_price"
+"""Kind of the error of a call that was declined because money is limited, and its model has no price."""
 PIECE: Final = "$body"
 """In a body of a request, `{"$body": digest}` stands for a part that is a body of its own."""
 
