@@ -2,8 +2,9 @@ from pathlib import Path
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
+from labrunner.records.encoding.ids import make_trial_id
 from labrunner.runner.reports.comparing import Contest, compare_runs
-from tests.kit.made_runs import Told, make_grid, write_run
+from tests.kit.made_runs import Told, make_grid, mark, write_run
 
 
 def retry_the_second_variant(slot: Slot) -> Told:
@@ -47,3 +48,11 @@ def test_retry_rates_of_runs_are_compared_variant_by_variant_like_their_scores(t
         ("r_1:base", "r_2:base"),
         ("r_1:new", "r_2:new"),
     ]
+
+
+def test_trials_that_were_marked_are_told_beside_the_comparison(tmp_path: Path) -> None:
+    grid = make_grid(tasks=16, variants=("base", "new"))
+    paths = write_run(tmp_path, grid, retry_the_second_variant, run_id="r_1")
+    mark(paths, make_trial_id("new", "t0", 0), 1)
+    (told,) = [caution for _, caution in compare_runs([paths]).cautions if caution.kind == "invalidated"]
+    assert str(told) == "new: 1 trial marked as not to be used, left out of every figure"

@@ -83,6 +83,13 @@ def about_agents(conduct: Conduct, suspicions: Mapping[str, Suspicion]) -> Itera
             yield Caution(kind="agent_errors", variant_id=name, text=text, trial_id=agents.first_error)
 
 
+def about_marked(figures: Sequence[Figures]) -> Iterator[Caution]:
+    """Name variants of which trials were marked as not to be used: whoever marks failures raises a mean."""
+    for each in figures:
+        if text := _about_invalidated(each):
+            yield Caution(kind="invalidated", variant_id=each.variant_id, text=text)
+
+
 def _about_files(conduct: Conduct) -> Iterator[Caution]:
     """Name variants whose agents wrote secrets down, or left what could not be kept."""
     for name, each in conduct.variants.items():

@@ -1,14 +1,14 @@
 """Comparing the variants of a run, or those of several runs, as one family of comparisons."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all
-from labrunner.analysis.judging.cautions import Caution, about_agents
+from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked
 from labrunner.analysis.judging.requirements import Requirements, find_unmet
 from labrunner.analysis.judging.retryshift import RetryShift, report_retries
 from labrunner.errors import InputError
@@ -31,7 +31,7 @@ class Contest:
     comparisons: tuple[Comparison, ...]
     retry_shift: RetryShift | None
     cautions: tuple[tuple[str, Caution], ...] = ()
-    """Agents that seem never to have run, each with what to write for its run."""
+    """Trials that were marked, agents that seem never to have run; each with what to write for its run."""
     differences: tuple[str, ...] = ()
     """What is not the same about the tasks of the runs, in sentences."""
 
@@ -75,9 +75,14 @@ def compare_runs(
         cautions=tuple(
             (address(paths), replace(caution, variant_id=f"{prefix}{caution.variant_id}"))
             for paths, each, prefix in zip(runs, results, prefixes, strict=True)
-            for caution in about_agents(each.conduct, each.conduct.suspicions())
+            for caution in _find_cautions(each)
         ),
     )
+
+
+def _find_cautions(results: Results) -> Iterator[Caution]:
+    yield from about_marked(_name_figures(results, ""))
+    yield from about_agents(results.conduct, results.conduct.suspicions())
 
 
 def label_runs(run_ids: Sequence[str]) -> list[str]:
