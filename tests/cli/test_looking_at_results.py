@@ -173,6 +173,9 @@ def test_plan_tells_what_it_would_detect_going_by_a_pilot(tmp_path: Path) -> Non
     assert (grid["pilot"]["baseline"], grid["pilot"]["other"]) == ("base", "new")
     detected = lab("plan", "--power", "made", "--detect", "0.2", cwd=tmp_path)
     assert "to show a true difference of 0.2" in detected.out
+    beyond = lab("plan", "--power", "made", "--detect", "5", cwd=tmp_path)
+    assert beyond.code == 2
+    assert "five points of a rate are 0.05" in " ".join(beyond.err.split())
     foreign = lab("doctor", "--power", "made", cwd=tmp_path)
     assert foreign.code == 2
     assert "--power: is not an option of this command" in foreign.err

@@ -1,8 +1,9 @@
 """`lab plan`: shows exactly what would run."""
 
 import sys
+from collections.abc import Sequence
 
-from labrunner.analysis.comparing.power import PowerGrid, layout_of, make_grid
+from labrunner.analysis.comparing.power import Pilot, PowerGrid, layout_of, make_grid
 from labrunner.cli.carrying.retry import plan_reusing
 from labrunner.cli.carrying.target import Call, make_target_app
 from labrunner.cli.pieces import find_runs
@@ -51,10 +52,20 @@ def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...]
             raise InputError(flag("detect"), f"needs a pilot to go by: {flag('power')} RUN")
         return None
     layout = layout_of([task.group for task in experiment.tasks])
+    pilots = tuple(read_pilots(find_run(find_runs(call.log_dir), call.power)))
+    if call.detect is not None:
+        _refuse_beyond_scale(call.detect, pilots)
     return tuple(
-        make_grid(pilot, layout, replications=experiment.replications, detect=call.detect)
-        for pilot in read_pilots(find_run(find_runs(call.log_dir), call.power))
+        make_grid(pilot, layout, replications=experiment.replications, detect=call.detect) for pilot in pilots
     )
+
+
+def _refuse_beyond_scale(detect: float, pilots: Sequence[Pilot]) -> None:
+    room = [pilot.reach for pilot in pilots if pilot.reach is not None]
+    if room and detect > max(room):
+        points = "; five points of a rate are 0.05" if any(pilot.is_rate for pilot in pilots) else ""
+        told = f"expected a difference that the scale has room for, at most {max(room):.3g}, found {detect:g}"
+        raise InputError(flag("detect"), f"{told}{points}")
 
 
 def _print_json(
