@@ -172,6 +172,6 @@ def test_what_looks_at_experiments_knows_python_tasks(tmp_path: Path) -> None:
     for word in ("@task letters", "fragile", "includes (accuracy, stderr)", "max_connections"):
         assert word in shown
     assert lab("eval", "ctf.py@other", "--model", "mock/echo", "--run-id", "one", cwd=tmp_path).code == 0
-    assert "transcript.jsonl" in lab("show", "one", "0", cwd=tmp_path).out
+    assert "conversation:" in lab("show", "one", "0", cwd=tmp_path).out
     assert "lab retry" in lab("regrade", "one", cwd=tmp_path).err
     assert lab("verify", "one", cwd=tmp_path).code == 0

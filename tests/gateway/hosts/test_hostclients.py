@@ -77,6 +77,7 @@ def has_proxy_of_environment() -> bool:
     return major >= 24 or (major == 22 and minor >= 21)
 
 
+@pytest.mark.torture  # only because the Node of Debian and of many machines is older
 @pytest.mark.skipif(not has_proxy_of_environment(), reason="needs a Node that reads HTTPS_PROXY")
 async def test_the_fetch_of_node(tmp_path: Path, site: Site) -> None:
     code = (

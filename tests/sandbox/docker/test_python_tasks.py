@@ -169,7 +169,8 @@ def test_a_compose_file_of_one_service_is_the_sandbox(
         told = await sandbox().exec(["sh", "-c", "echo $WORD; pwd; ls /sys/class/net"])
         return " ".join(told.stdout.split())
 
-    log = run(make_task(samples("x"), solver=in_sandbox(work), sandbox="docker"), tmp_path, None)
+    task = make_task(samples("x"), solver=in_sandbox(work), sandbox="docker", on_system_change="flag")
+    log = run(task, tmp_path, None)
 
     assert log.status == "success", log.samples[0].error
     score = log.samples[0].score

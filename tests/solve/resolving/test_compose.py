@@ -63,7 +63,7 @@ def test_one_service_becomes_the_sandbox_that_it_describes(tmp_path: Path) -> No
 def test_it_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, WHOLE)
-    task = make_task([Sample(input="x", setup="true")], sandbox="docker")
+    task = make_task([Sample(input="x", setup="true")], sandbox="docker", on_system_change="flag")
     experiment = resolve_task(task, Overrides(model="mock/echo")).experiment
     variant, row = experiment.variants[0], experiment.tasks[0]
     assert (variant.sandbox.image, variant.sandbox.memory_mb, variant.sandbox.workdir) == (

@@ -76,7 +76,7 @@ _Follow = Annotated[
 _Whole = Annotated[
     bool,
     typer.Option(
-        "--whole", envvar="LAB_WHOLE", help="all that was said in a trial; with --json its transcript, too"
+        "--whole", envvar="LAB_WHOLE", help="all that was said in a trial; as JSON with its transcript, too"
     ),
 ]
 

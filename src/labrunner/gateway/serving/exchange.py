@@ -37,6 +37,7 @@ _LINGER_S: Final = 2.0
 _LONGEST: Final = 2000
 _LARGE: Final = 256 << 10
 """Bytes of a request that is read beside the loop: others must not wait for it."""
+_BODILESS: Final = frozenset({204, 304})
 _FREE: Final = frozenset({"models", "count_tokens"})
 
 
@@ -195,14 +196,17 @@ class _Exchange:
             content_type=find(opened.headers, "content-type"),
             encoding=find(opened.headers, "content-encoding"),
         )
-        await self.wire.send_head(
-            opened.status, choose_for_client(opened.headers, is_rewritten=hearing.hides)
-        )
+        head = opened.status, choose_for_client(opened.headers, is_rewritten=hearing.hides)
+        ends_with_head = opened.status in _BODILESS or find(opened.headers, "content-length") == "0"
+        if not ends_with_head:
+            await self.wire.send_head(*head)
         held: list[bytes] = []
         is_cut = await self._pass_pieces(opened, hearing, held)
         held.append(hearing.finish())
         self._conclude(ask, opened, hearing, is_cut=is_cut)
         await account.close()
+        if ends_with_head:
+            await self.wire.send_head(*head)
         for piece in held:
             await self.wire.send_data(piece)
         if is_cut:
