@@ -14,7 +14,8 @@ def find_callers(name: str) -> set[str]:
     return {
         str(file.relative_to(SOURCE))
         for file in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        if name in (text := file.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }
 
