@@ -37,6 +37,11 @@ def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> 
     assert "never finished" in lab("show", "x-recovered", "t1", cwd=crashed).out
 
 
+def test_a_crashed_runs_means_are_not_taken_from_what_it_said_before(crashed: Path) -> None:
+    (listed,) = lab("log", "list", "--json", cwd=crashed).json()
+    assert (listed["state"], listed["means"]) == ("crashed", {})
+
+
 def test_a_report_is_retried_not_continued(crashed: Path) -> None:
     lab("log", "recover", "x", cwd=crashed)
     (crashed / "agent" / "agent.py").write_text(SLOW_FIRST)

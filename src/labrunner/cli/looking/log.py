@@ -120,5 +120,5 @@ def recover(
 
 
 def _show(runs: list[RunListing], *, where: str, sought: str | None) -> None:
-    outcomes = {run.paths: glance_at(run.paths) for run in runs}
+    outcomes = {run.paths: glance_at(run.paths, run.state) for run in runs}
     make_console().print(show_runs(runs, where=where, sought=sought, outcomes=outcomes))

@@ -58,8 +58,13 @@ class _Summary(msgspec.Struct):
 _decoder: Final = msgspec.json.Decoder(_Summary)
 
 
-def glance_at(paths: RunPaths) -> Outcome:
-    """What a run's summary says; of a live run, what it said last."""
+def glance_at(paths: RunPaths, state: str) -> Outcome:
+    """What a run's summary says; of a live run, what it said last.
+
+    A crashed run's summary is of some moment before the crash: nothing is told from it.
+    """
+    if state == "crashed":
+        return NOTHING
     try:
         summary = _decoder.decode(paths.summary.read_bytes())
     except (OSError, ValueError, RecursionError):

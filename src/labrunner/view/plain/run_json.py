@@ -18,7 +18,7 @@ def states_of(run: RunListing) -> tuple[str, ...]:
 
 def plain_listing(run: RunListing) -> dict[str, object]:
     """A run at a glance, for programs."""
-    outcome = glance_at(run.paths)
+    outcome = glance_at(run.paths, run.state)
     return {
         "run": str(run.paths.root),
         "run_id": run.run_id,

@@ -50,7 +50,7 @@ def _fits(run: Mapping[str, object], words: tuple[str, ...], state: str | None) 
 
 
 def _in_full(run: RunListing) -> dict[str, object]:
-    outcome = glance_at(run.paths)
+    outcome = glance_at(run.paths, run.state)
     return {
         **plain_listing(count_again(run)),
         "key": run.paths.root.name,
