@@ -5,8 +5,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -14,26 +13,13 @@ import pytest
 
 from labrunner.cli.looking.viewing import find_target, tell_tunnel
 from labrunner.view.web.webserver import Served
-from tests.kit.cli.calling import LAB, environment, lab
+from tests.kit.cli.calling import lab
+from tests.kit.cli.live import listening
 from tests.kit.made_runs import Told, make_grid, write_run
 
 
-@contextmanager
-def viewing(folder: Path, *words: str, **env: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [LAB, "view", "--no-open", *words],
-        cwd=folder,
-        env=environment(**env),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+def viewing(folder: Path, *words: str, **env: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    return listening(folder, "view", "--no-open", *words, **env)
 
 
 def read_until(process: "subprocess.Popen[str]", word: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from labrunner.gateway.recording.calljournal import open_journal, read_calls
 from labrunner.gateway.serving.allowance import Allowance
 from labrunner.gateway.serving.wire import BadRequest, ClientPatience
-from tests.kit.gateway.front import TOKEN, Front, make_client, run_gateway
+from tests.kit.gateway.front import TOKEN, Front, make_client, run_gateway, speak
 from tests.kit.gateway.provider import KEY, Bomb, Provider, Redirect, run_provider
 
 BODY = {"model": "gpt-4o", "messages": [], "max_tokens": 5}
@@ -27,21 +27,6 @@ PATH = "/openai/chat/completions"
 async def provider() -> AsyncIterator[Provider]:
     async with run_provider() as running:
         yield running
-
-
-async def speak(front: Front, *said: bytes) -> bytes:
-    """Send bytes over a plain connection; give all that comes back until it is closed."""
-    host, port = front.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        for each in said:
-            writer.write(each)
-            await writer.drain()
-        return await asyncio.wait_for(reader.read(), 30)
-    except ConnectionError:
-        return b""
-    finally:
-        writer.close()
 
 
 def write_request(path: str, body: bytes, *headers: str, token: str = TOKEN) -> bytes:

@@ -12,7 +12,7 @@ from labrunner.gateway.recording.calljournal import CallJournal, open_journal
 from labrunner.gateway.serving import wire
 from labrunner.gateway.serving.wire import ClientPatience
 from labrunner.records.facts.model_call import BodyRow, CallRow
-from tests.kit.gateway.front import TOKEN, Front, make_client, run_gateway
+from tests.kit.gateway.front import TOKEN, make_client, run_gateway, speak
 from tests.kit.gateway.provider import Provider, run_provider
 
 BODY = {"model": "gpt-4o", "messages": [], "max_tokens": 5}
@@ -23,20 +23,6 @@ PATH = "/openai/chat/completions"
 async def provider() -> AsyncIterator[Provider]:
     async with run_provider() as running:
         yield running
-
-
-async def speak(front: Front, *said: bytes) -> bytes:
-    """Send bytes over a plain connection; give all that comes back until it is closed."""
-    host, port = front.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        for each in said:
-            writer.write(each)
-        return await asyncio.wait_for(reader.read(), 20)
-    except ConnectionResetError:
-        return b""
-    finally:
-        writer.close()
 
 
 @pytest.mark.parametrize(

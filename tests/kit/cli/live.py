@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -80,12 +80,17 @@ class LiveRun:
         assert self.process.wait(60) == 0
 
 
+def following(folder: Path, *words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    return listening(folder, "show", *words, "--follow")
+
+
 @contextmanager
-def following(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def listening(folder: Path, *words: str, **env: str) -> Iterator["subprocess.Popen[str]"]:
+    """A `lab` that goes on, and whose words are read while it does; killed at the end."""
     process = subprocess.Popen(
-        [LAB, "show", *words, "--follow"],
+        [LAB, *words],
         cwd=folder,
-        env=environment(),
+        env=environment(**env),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

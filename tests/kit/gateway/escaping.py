@@ -5,13 +5,15 @@ import base64
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kit.gateway.experiments import CLIENT
+from labrunner.gateway.recording.doorjournal import read_doors
+from tests.kit.gateway.experiments import CLIENT, Setting, run
+from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.sites import find_address
 
 _TRY = '''
@@ -215,3 +217,28 @@ async def run_world() -> AsyncIterator[World]:
     finally:
         for server in servers:
             server.close()
+
+
+async def check_that_nothing_else_is_reached(
+    folder: Path, url: str, kind: str, plan: Mapping[str, object] | None = None
+) -> None:
+    """Let two agents try everything: they have their model and one host, and nothing else came to be."""
+    async with run_world() as world:
+        setting = Setting(
+            kind=kind,
+            url=url,
+            agent=world.write_agent(folder / "the-run"),
+            grader=JUDGE,
+            plan=dict(plan or {}),
+            hosts=(world.line,),
+            tasks=2,
+            timeout_s=300.0,
+        )
+        ran = await run(setting.make(), folder)
+        assert [trial.verdict for trial in ran.trials()] == ["pass", "pass"]
+        assert set(world.came) == {"allowed"}
+    for task in range(2):
+        events = list(read_doors(ran.attempt(task)))
+        assert {"address_not_allowed", "not_allowed", "bad_request"} <= {each.reason for each in events}
+        assert [each.host for each in events if each.end == "closed"] == [world.allowed[0]]
+    assert find_daemons(ran.paths.root) == []

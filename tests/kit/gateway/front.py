@@ -107,3 +107,18 @@ def make_client(front: Front, **more: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=front.url, headers=headers, timeout=30.0, trust_env=False, verify=False, **more
     )
+
+
+async def speak(front: Front, *said: bytes) -> bytes:
+    """Send bytes over a plain connection; give all that comes back until it is closed."""
+    host, port = front.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for each in said:
+            writer.write(each)
+            await writer.drain()
+        return await asyncio.wait_for(reader.read(), 30)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()

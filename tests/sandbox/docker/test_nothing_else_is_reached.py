@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from labrunner.gateway.recording.doorjournal import read_doors
-from tests.kit.gateway.escaping import JUDGE, run_world
-from tests.kit.gateway.experiments import Setting, run
-from tests.kit.gateway.owning import find_daemons
+from tests.kit.gateway.escaping import check_that_nothing_else_is_reached
 from tests.kit.gateway.provider import Provider, run_provider
 
 
@@ -21,22 +18,5 @@ async def provider() -> AsyncIterator[Provider]:
 async def test_nothing_else_is_reached_by_root_in_a_container(
     tmp_path: Path, ash: str, provider: Provider
 ) -> None:
-    async with run_world() as world:
-        setting = Setting(
-            kind="docker",
-            url=provider.url,
-            agent=world.write_agent(tmp_path / "the-run"),
-            grader=JUDGE,
-            plan={"image": ash, "memory_mb": 256},
-            hosts=(world.line,),
-            tasks=2,
-            timeout_s=300.0,
-        )
-        ran = await run(setting.make(), tmp_path)
-        assert [trial.verdict for trial in ran.trials()] == ["pass", "pass"]
-        assert set(world.came) == {"allowed"}
-    for task in range(2):
-        events = list(read_doors(ran.attempt(task)))
-        assert {"address_not_allowed", "not_allowed", "bad_request"} <= {each.reason for each in events}
-        assert [each.host for each in events if each.end == "closed"] == [world.allowed[0]]
-    assert find_daemons(ran.paths.root) == []
+    plan = {"image": ash, "memory_mb": 256}
+    await check_that_nothing_else_is_reached(tmp_path, provider.url, "docker", plan)
