@@ -6,7 +6,8 @@ import gzip
 import json
 import resource
 import socket
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from labrunner.gateway.recording.calljournal import open_journal, read_calls
 from labrunner.gateway.serving.allowance import Allowance
 from labrunner.gateway.serving.wire import BadRequest, ClientPatience
+from labrunner.records.facts.model_call import BodyRow, CallRow
 from tests.kit.gateway.front import TOKEN, Front, make_client, run_gateway, speak
 from tests.kit.gateway.provider import KEY, Bomb, Provider, Redirect, run_provider
 
@@ -128,6 +130,23 @@ async def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path, provider:
             assert (answer.status_code, "location" in answer.headers) == (307, False)
         assert (len(provider.got), other.got) == (3, [])
         assert [row.status for row in front.rows()] == [307] * 3
+
+
+async def test_an_answer_without_a_body_is_not_seen_before_its_row_is_written(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run_gateway(tmp_path, provider) as front, make_client(front) as client:
+        journal = front.caller.journal
+        write = journal.write
+
+        def write_slowly(row: CallRow, bodies: Sequence[BodyRow]) -> None:
+            time.sleep(0.3)  # a slow disk
+            write(row, bodies)
+
+        monkeypatch.setattr(journal, "write", write_slowly)
+        provider.plan.append(Redirect(to="/v1/elsewhere"))
+        await client.post(PATH, json=BODY, follow_redirects=False)
+        assert [row.status for row in front.rows()] == [307]
 
 
 async def test_an_answer_that_inflates_without_end_passes_and_costs_no_memory(
