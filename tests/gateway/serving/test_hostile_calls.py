@@ -143,7 +143,7 @@ async def test_an_answer_without_a_body_is_not_seen_before_its_row_is_written(
             time.sleep(0.3)  # a slow disk
             write(row, bodies)
 
-        monkeypatch.setattr(journal, "write", write_slowly)
+        monkeypatch.setattr(journal, "write", write_slowly)  # only the pace of a disk
         provider.plan.append(Redirect(to="/v1/elsewhere"))
         await client.post(PATH, json=BODY, follow_redirects=False)
         assert [row.status for row in front.rows()] == [307]
