@@ -1,9 +1,9 @@
 """A listener on the loopback of somebody else's network namespace, served from outside.
 
 Rules: nothing runs inside and nothing is left there but the socket, which belongs to its namespace for
-ever. The joining is done by a forked child that does nothing else: a process with threads can't join a
-user namespace, and ours must not leave its own. The child touches only what was loaded before the fork.
-Our own namespace is never taken for a sandbox's.
+ever. Root joins the network by a thread that does nothing else and ends there. Who is not root joins a user
+namespace first, which a process with threads can't: a forked child does it, touches only what was loaded
+before the fork, and hands the socket over. Our own namespace is never taken for a sandbox's.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import fcntl
 import os
 import socket
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def plant(pid: int, *, port: int = 0) -> socket.socket:
-    """Listen on the loopback of a process' network namespace; blocks for a few milliseconds.
+    """Listen on the loopback of a process' network namespace; blocks for a millisecond, or a few.
 
     `pid` is any process of the sandbox. Who is not root first joins the user namespace that owns the network:
     not always the process' own, which bubblewrap nests one deeper. Raises SandboxFailed.
@@ -40,9 +41,9 @@ def plant(pid: int, *, port: int = 0) -> socket.socket:
         net = _kept(stack, os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         if _is_ours(net):
             raise SandboxFailed(_REASON, f"{doing}: it is our own: the sandbox has no network namespace")
-        spaces = [(net, _NEWNET)]
-        if os.geteuid() != 0:
-            spaces.insert(0, (_kept(stack, fcntl.ioctl(net, _GET_OWNER)), _NEWUSER))
+        if os.geteuid() == 0:
+            return _plant_by_thread(net, port, doing)
+        spaces = [(_kept(stack, fcntl.ioctl(net, _GET_OWNER)), _NEWUSER), (net, _NEWNET)]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stack.enter_context(ours)
         with theirs:
@@ -62,22 +63,49 @@ def _is_ours(fd: int) -> bool:
     return (mine.st_dev, mine.st_ino) == (given.st_dev, given.st_ino)
 
 
+def _plant_by_thread(net: int, port: int, doing: str) -> socket.socket:
+    """Join by a thread of its own, which never comes back."""
+    made: list[socket.socket | OSError] = []
+
+    def work() -> None:
+        try:
+            _join(net, _NEWNET)
+            made.append(_listen(port))
+        except OSError as error:
+            made.append(error)
+
+    thread = threading.Thread(target=work, name="planting")
+    thread.start()
+    thread.join()
+    if isinstance(made[0], OSError):
+        raise _refusal(doing, os.strerror(made[0].errno or 0))
+    return made[0]
+
+
 def _be_child(way_out: socket.socket, spaces: list[tuple[int, int]], port: int) -> None:
     """Join, listen, hand over, and be gone: never returns."""
     try:
         for fd, flag in spaces:
             _join(fd, flag)
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_IP, _FREEBIND, 1)  # bubblewrap may not have put its loopback up yet
-        listener.bind((LOOPBACK, port))
-        listener.listen(_LINE)
+        listener = _listen(port)
         number = listener.fileno().to_bytes(4, sys.byteorder)
         way_out.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, number)])
     except OSError as error:
         way_out.send(b"-%d" % (error.errno or 0))
     finally:
         os._exit(0)
+
+
+def _listen(port: int) -> socket.socket:
+    """Listen where this thread is. Raises OSError."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_IP, _FREEBIND, 1)  # bubblewrap may not have put its loopback up yet
+        listener.bind((LOOPBACK, port))
+        listener.listen(_LINE)
+        stack.pop_all()
+        return listener
 
 
 def _join(fd: int, flag: int) -> None:
@@ -97,5 +125,8 @@ def _receive(ours: socket.socket, child: int, doing: str) -> socket.socket:
     if word[:1] == b"+" and fds:
         return socket.socket(fileno=fds[0])
     number = int(word[1:] or b"0")
-    told = os.strerror(number).lower() if number else "the child that should do it died"
-    raise SandboxFailed(_REASON, f"{doing}: {told}; is this process allowed to join it?")
+    raise _refusal(doing, os.strerror(number) if number else "the child that should do it died")
+
+
+def _refusal(doing: str, told: str) -> SandboxFailed:
+    return SandboxFailed(_REASON, f"{doing}: {told.lower()}; is this process allowed to join it?")
