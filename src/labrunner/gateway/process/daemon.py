@@ -6,6 +6,7 @@ any time.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -254,5 +255,6 @@ def main() -> None:
     # Many attempts have many connections: what is common for a soft limit, two hostile ones use up.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gc.freeze()  # what was loaded stays: it need not be looked through again and again
     if place.lock() is not None:
         asyncio.run(Daemon(place).run())

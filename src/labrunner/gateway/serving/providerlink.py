@@ -72,6 +72,7 @@ class ProviderLink:
         """Take over a client."""
         self.entry = entry
         self._client = client
+        self._extensions = {"timeout": client.timeout.as_dict()}
         self._slots = asyncio.Semaphore(entry.max_connections)
         self._resume_at = 0.0
 
@@ -117,12 +118,14 @@ class ProviderLink:
 
     async def _open(self, ask: Ask, headers: Headers) -> Opened:
         is_read_only = ask.purpose == "models"
-        request = self._client.build_request(
+        # Made here, not by the client, which would look at all that it could add: there is nothing.
+        request = httpx.Request(
             "GET" if is_read_only else "POST",
             self.entry.base_url.rstrip("/") + ask.path,
             params=list(ask.query) or None,
             headers=list(headers),
             content=None if is_read_only else ask.body,
+            extensions=self._extensions,
         )
         response = await self._client.send(request, stream=True)
         given = [(name.lower(), value) for name, value in response.headers.multi_items()]
