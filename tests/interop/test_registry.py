@@ -1,7 +1,6 @@
 import csv
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -83,61 +82,6 @@ def test_markdown_has_the_table_the_differences_and_the_warnings(seen: RunInFull
 
 def test_markdown_shows_marks_and_does_nothing_with_them() -> None:
     assert escape("a|b *c* <d> `e`\nf") == "a\\|b \\*c\\* \\<d\\> \\`e\\` f"
-
-
-class Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._open.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.texts.setdefault(self._open[-1] if self._open else "", []).append(data)
-
-
-def read_page(text: str) -> Page:
-    page = Page()
-    page.feed(text)
-    return page
-
-
-def read_data(text: str) -> dict[str, list[list[object]]]:
-    (raw,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    data: dict[str, list[list[object]]] = json.loads(raw)
-    return data
-
-
-def test_the_page_holds_summary_charts_and_every_trial(seen: RunInFull, tmp_path: Path) -> None:
-    text = written(seen, "html", tmp_path)
-    page, data = read_page(text), read_data(text)
-    assert page.texts["h1"][0] == "export & <test>"
-    assert [tag for tag, _ in page.tags].count("svg") == 2
-    assert [tag for tag, _ in page.tags].count("circle") == 3
-    assert len(data["rows"]) == 12
-    endings = [row[data["columns"].index("ending")] for row in data["rows"]]  # type: ignore[arg-type]
-    assert sorted(map(str, endings)) == sorted(["pass"] * 8 + ["fail", "error", "owed", "invalidated"])
-    trial = data["columns"].index("trial")  # type: ignore[arg-type]
-    assert data["rows"][0][trial] == make_trial_id("base", TASKS[0], 0)
-
-
-def test_the_page_fetches_nothing_and_runs_nothing_but_its_own(seen: RunInFull, tmp_path: Path) -> None:
-    text = written(seen, "html", tmp_path)
-    page = read_page(text)
-    assert not [attrs for _, attrs in page.tags if {"src", "href"} & attrs.keys()]
-    assert "http" not in re.sub("http-equiv", "", text)
-    (policy,) = [
-        attrs["content"] or ""
-        for tag, attrs in page.tags
-        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
-    ]
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert [tag for tag, _ in page.tags].count("script") == 2
-    assert "<b>" not in text
 
 
 def test_a_format_that_is_not_there_is_refused_with_those_that_are(seen: RunInFull) -> None:

@@ -23,6 +23,8 @@ class Exporter:
     """Writes a run to a path, and tells which files it made."""
     write_rows: Callable[[RunPaths, Path], tuple[Path, ...]] | None = None
     """The same for a format of rows, for which nothing has to be computed: asked instead of `write`."""
+    write_full: Callable[[RunInFull, Path], tuple[Path, ...]] | None = None
+    """The same as `write`, with nothing cut; None for a format that never cuts."""
     is_folder: Callable[[RunInFull], bool] = _never
     """Whether a run makes a folder of files, and not one file."""
     has_own_files: bool = False

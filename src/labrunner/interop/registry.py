@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeGuard
 
-from labrunner.errors import StoreError
+from labrunner.errors import InputError, StoreError
 from labrunner.interop.exporter import Exporter
 from labrunner.query.output import replacing
 from labrunner.registry import Registry
@@ -28,7 +28,7 @@ EXPORTERS: Final = Registry(
         "parquet": "labrunner.interop.exporters.flat:PARQUET",
         "junit": "labrunner.interop.exporters.junit:FORMAT",
         "markdown": "labrunner.interop.exporters.markdown:FORMAT",
-        "html": "labrunner.interop.exporters.html:FORMAT",
+        "html": "labrunner.view.handout.onefile:FORMAT",
     },
     accepts=_is_exporter,
     wanted="an Exporter",
@@ -40,11 +40,13 @@ def find_exporter(name: str) -> Exporter:
     return EXPORTERS.find(name, "--to")
 
 
-def export_run(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, ...]:
+def export_run(paths: RunPaths, name: str, output: Path | None, *, is_full: bool = False) -> tuple[Path, ...]:
     """Write a run; one of rows without computing anything from them."""
     chosen = find_exporter(name)
+    if is_full and chosen.write_full is None:
+        raise InputError("--full", f"{name} never leaves anything out; it is for formats that cut long texts")
     if chosen.write_rows is None:
-        return export(read_in_full(paths), name, output)
+        return export(read_in_full(paths), name, output, is_full=is_full)
     check_rows(paths)
     target = output or Path(f"{read_run(paths).run_id}{chosen.ending}")
     with _writing(target), replacing(target) as place:
@@ -52,7 +54,7 @@ def export_run(paths: RunPaths, name: str, output: Path | None) -> tuple[Path, .
     return (target,)
 
 
-def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
+def export(seen: RunInFull, name: str, output: Path | None, *, is_full: bool = False) -> tuple[Path, ...]:
     """Write a run in a format, to `output` or to a file in the working directory called like the run."""
     chosen = find_exporter(name)
     target = output or default_target(seen, name)
@@ -60,7 +62,7 @@ def export(seen: RunInFull, name: str, output: Path | None) -> tuple[Path, ...]:
         if chosen.has_own_files:
             return chosen.write(seen, target)
         with replacing(target) as place:
-            chosen.write(seen, place)
+            (chosen.write_full if is_full and chosen.write_full else chosen.write)(seen, place)
         return (target,)
 
 

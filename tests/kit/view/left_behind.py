@@ -35,6 +35,8 @@ TRANSCRIPT = "".join(
 ).encode()
 LINK = "logs/link.stdout"
 FILES = {"logs/agent.stdout": HOSTILE, "transcript.jsonl": TRANSCRIPT, LINK: b"outside"}
+PLANTED = "#app script, #app img, #app iframe, #app a[href^=javascript]"
+"""What hostile text would have made of a page."""
 TRIAL = make_trial_id("a", "t0", 0)
 FAILED = make_trial_id("a", "t1", 0)
 

@@ -96,7 +96,7 @@ def test_errors_are_grouped_with_when_they_came(board: Board) -> None:
 
 
 def test_neighbours_are_those_of_the_schedule_of_the_cell_and_of_the_other_variant(board: Board) -> None:
-    slot = board.schedule.slot(board.schedule.index(0, 2, 1))
+    slot = board.slot(board.index(0, 2, 1))
     beside = find_neighbours(board, slot)
     found = {name: board.find(trial) for name, trial in beside.items() if trial is not None}
     assert {name: (s.variant_idx, s.task_idx, s.repl_idx) for name, s in found.items() if s} == {

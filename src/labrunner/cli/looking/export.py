@@ -35,18 +35,24 @@ _Output = Annotated[
         help="the file (for several .eval logs: the folder), not RUN_ID.<ending>; - prints it",
     ),
 ]
+_Full = Annotated[bool, typer.Option("--full", help="html: cut no text, however large the file becomes")]
 
 
 @app.command(help="Write a run in a format that other tools read.")
 def export(
-    run: RunName, to: _To, output: _Output = None, log_dir: LogDir = DEFAULT_RUNS, as_json: Json = False
+    run: RunName,
+    to: _To,
+    output: _Output = None,
+    full: _Full = False,
+    log_dir: LogDir = DEFAULT_RUNS,
+    as_json: Json = False,
 ) -> None:
     """Export."""
     paths = find_run(log_dir, run)
     if output == Path("-"):
-        _print(paths, to)
+        _print(paths, to, is_full=full)
         return
-    made = export_run(paths, to, output)
+    made = export_run(paths, to, output, is_full=full)
     if as_json:
         sys.stdout.write(canonical.encode_line({"files": [str(path) for path in made]}).decode())
     else:
@@ -54,11 +60,11 @@ def export(
             say(str(path))
 
 
-def _print(paths: RunPaths, to: str) -> None:
+def _print(paths: RunPaths, to: str, *, is_full: bool) -> None:
     chosen = find_exporter(to)
     if chosen.has_own_files:
         raise InputError("--output", f"{chosen.ending} is an archive: name a file or a folder for it")
     with TemporaryDirectory() as folder:
-        for path in export_run(paths, to, Path(folder) / "export"):
+        for path in export_run(paths, to, Path(folder) / "export", is_full=is_full):
             sys.stdout.buffer.write(path.read_bytes())
     sys.stdout.flush()

@@ -2,6 +2,7 @@
 import { html, render } from "./dom.js";
 import { catchLinks, useAddress } from "./address.js";
 import { beginListening } from "./asking.js";
+import { heldRun, isFile } from "./held.js";
 import { Compare } from "./compare.js";
 import { Help, beginKeys } from "./keys.js";
 import { Patterns } from "./pieces.js";
@@ -18,7 +19,7 @@ function App() {
     : kind === "compare"
     ? html`<${Compare} words=${words}/>`
     : kind !== "run"
-    ? html`<${Runs} words=${words}/>`
+    ? isFile ? html`<${Run} run=${heldRun} words=${words}/>` : html`<${Runs} words=${words}/>`
     : part === "trial" || part === "slot"
       ? html`<${Trial} run=${run} trial=${part === "trial" ? which : null} slot=${part === "slot" ? which : null} words=${words}/>`
       : html`<${Run} run=${run} words=${words} key=${run}/>`;

@@ -3,15 +3,8 @@
  * The stream says only what has changed; it is open while the page is seen.
  */
 import { useEffect, useState } from "./dom.js";
-
-/** Why there is no answer. */
-export class Problem extends Error {
-  /** @param {number} status @param {string} text */
-  constructor(status, text) {
-    super(text);
-    this.status = status;
-  }
-}
+import { answer, isFile } from "./held.js";
+import { Problem } from "./problem.js";
 
 /**
  * Ask one question.
@@ -19,13 +12,14 @@ export class Problem extends Error {
  * @returns {Promise<any>}
  */
 export async function ask(name, words, signal) {
-  const answer = await fetch(`/api/${name}?${query(words)}`, { signal });
-  if (answer.headers.get("content-type")?.startsWith("application/json")) {
-    const told = await answer.json();
-    if (answer.ok) return told;
-    throw new Problem(answer.status, told.problem);
+  if (isFile) return answer(name, words);
+  const reply = await fetch(`/api/${name}?${query(words)}`, { signal });
+  if (reply.headers.get("content-type")?.startsWith("application/json")) {
+    const told = await reply.json();
+    if (reply.ok) return told;
+    throw new Problem(reply.status, told.problem);
   }
-  throw new Problem(answer.status, await answer.text());
+  throw new Problem(reply.status, await reply.text());
 }
 
 /** @param {Record<string, unknown>} words @returns {string} */
@@ -56,6 +50,7 @@ function tell(runs) {
 
 /** Begin to listen; a page that was hidden asks anew when it is seen again. */
 export function beginListening() {
+  if (isFile) return;
   listen();
   document.addEventListener("visibilitychange", () => {
     const wasClosed = stream === null;

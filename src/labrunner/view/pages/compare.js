@@ -1,10 +1,11 @@
 /** Two variants, or two runs: the difference, the tasks that make it, and two trials side by side. */
 import { html, useEffect, useRef } from "./dom.js";
 import { link, put } from "./address.js";
+import { isFile } from "./held.js";
 import { useAnswer } from "./asking.js";
 import { Conversation, Grader, Terminal } from "./left.js";
 import { useKeys } from "./keys.js";
-import { Dot, Ending, Trouble } from "./pieces.js";
+import { Dot, Ending, Trouble, Way } from "./pieces.js";
 import { conclude } from "./run.js";
 import { count, counted, figure } from "./words.js";
 
@@ -20,14 +21,14 @@ export function Compare({ words }) {
   useEffect(() => { document.title = "Compare · lab view"; }, []);
   return html`<main>
     <header class="top">
-      <nav aria-label="where"><a href="/">Runs</a> ${a && html`<a href=${link(a)}>${a}</a>`}</nav>
+      <${Way} run=${a}/>
       <h1>Compare</h1>
     </header>
     <div class="bar">
-      <label class="choice">with <select value=${b ?? ""} onChange=${(/** @type {any} */ e) => put({ b: e.target.value, pair: null, flip: null })}>
+      ${!isFile && html`<label class="choice">with <select value=${b ?? ""} onChange=${(/** @type {any} */ e) => put({ b: e.target.value, pair: null, flip: null })}>
         <option value="">${mustChoose ? "which run?" : "its own variants"}</option>
         ${runs.filter((/** @type {any} */ run) => run.key !== a).map((/** @type {any} */ run) => html`<option value=${run.key}>${run.key}</option>`)}
-      </select></label>
+      </select></label>`}
       ${told && told.arms.length > 2 && html`<label class="choice">baseline <select value=${words.get("baseline") ?? pair?.baseline} onChange=${(/** @type {any} */ e) => put({ baseline: e.target.value, pair: null, flip: null })}>
         ${told.arms.map((/** @type {string} */ arm) => html`<option value=${arm}>${arm}</option>`)}</select></label>`}
       ${pairs.length > 1 && html`<label class="choice">against it <select value=${String(pairs.indexOf(pair))} onChange=${(/** @type {any} */ e) => put({ pair: e.target.value, flip: null })}>

@@ -1,6 +1,6 @@
 /** What keys do: pages say it for as long as they are shown; what is typed into a field is the field's. */
 import { html, useEffect, useRef, useState } from "./dom.js";
-import { go } from "./address.js";
+import { go, to } from "./address.js";
 
 /** @type {Set<{current: Record<string, () => void>}>} */
 const known = new Set();
@@ -27,7 +27,7 @@ function press(event) {
   if (event.key === "Enter" && target instanceof Element && target.closest("a, button, canvas, [tabindex='0']")) return;
   if (waitsForG && Date.now() - waitsForG < 1500 && event.key === "r") {
     waitsForG = 0;
-    go("/");
+    go(to("/"));
     return;
   }
   waitsForG = event.key === "g" ? Date.now() : 0;

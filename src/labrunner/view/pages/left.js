@@ -1,6 +1,7 @@
 /** What a trial left: conversation, terminal, files, the grader's words, its record. Everything is text. */
 import { html, useEffect, useState } from "./dom.js";
 import { ask, query, useAnswer } from "./asking.js";
+import { isFile } from "./held.js";
 import { duration, figure, money, size } from "./words.js";
 
 /** @param {{pieces: [string, string][]}} props styled text; styles are names of ours, never the text's own */
@@ -13,14 +14,17 @@ export function Text({ run, told, file }) {
   const { told: shown, problem } = useAnswer("text", { ...words, end }, run);
   if (problem) return html`<p class="dim">${problem.message}</p>`;
   if (!shown) return html`<p class="dim">…</p>`;
+  if (shown.problem) return html`<p class="dim">${shown.problem}</p>`;
+  if (isFile) return html`${shown.start > 0 && html`<p class="dim">${size(shown.start)} before this are not in this file.</p>`}<${Pieces} pieces=${shown.pieces}/>`;
   return html`${shown.start > 0 && html`<p class="dim"><button onClick=${() => setEnd(shown.start)}>earlier</button> ${size(shown.start)} before this</p>`}
     <${Pieces} pieces=${shown.pieces}/>
     ${shown.end < shown.size && html`<p class="dim"><button onClick=${() => setEnd(null)}>to the end</button></p>`}`;
 }
 
-/** @param {string} run @param {any} told @param {any} file */
-function download(run, told, file) {
-  return `/api/raw?${query({ run, trial: told.trial_id, attempt: file.attempt, digest: file.digest })}`;
+/** @param {{run: string, told: any, file: any}} props the bytes, from where they are kept */
+function Download({ run, told, file }) {
+  if (isFile) return null;
+  return html`<a href=${`/api/raw?${query({ run, trial: told.trial_id, attempt: file.attempt, digest: file.digest })}`} download aria-label=${`download ${file.path}`}>download</a>`;
 }
 
 const ORDER = ["agent", "grader", "setup", ""];
@@ -42,7 +46,7 @@ export function Terminal({ run, told }) {
   const place = (/** @type {any} */ file) => [-file.attempt, ORDER.findIndex((name) => file.path.startsWith(`logs/${name}`)), file.path];
   logs.sort((/** @type {any} */ one, /** @type {any} */ other) => compareAll(place(one), place(other)));
   return logs.map((/** @type {any} */ file) => html`<section class="log" key=${file.digest + file.attempt + file.path}>
-    <h2>${file.path.slice(5)} <span class="dim">${isSeveral ? `attempt ${file.attempt}, ` : ""}${size(file.size)}</span> <a href=${download(run, told, file)} download>download</a></h2>
+    <h2>${file.path.slice(5)} <span class="dim">${isSeveral ? `attempt ${file.attempt}, ` : ""}${size(file.size)}</span> <${Download} run=${run} told=${told} file=${file}/></h2>
     <${Text} run=${run} told=${told} file=${file}/></section>`);
 }
 
@@ -56,7 +60,7 @@ export function Files({ run, told }) {
     <tbody>${told.files.map((/** @type {any} */ file, /** @type {number} */ number) => html`<tr class=${number === chosen ? "chosen" : ""}>
       <td><button class="plain" aria-expanded=${number === chosen} onClick=${() => setChosen(number === chosen ? -1 : number)}>${file.path}</button></td>
       <td class="n">${file.attempt}</td><td class="n">${size(file.size)}</td><td class="dim digest">${file.digest.slice(7, 19)}</td>
-      <td><a href=${download(run, told, file)} download>download</a></td></tr>`)}
+      <td><${Download} run=${run} told=${told} file=${file}/></td></tr>`)}
       ${folders.map(([name, digest]) => html`<tr><td>${name}/</td><td></td><td></td><td class="dim digest">${String(digest).slice(7, 19)}</td><td class="dim">kept on disk</td></tr>`)}</tbody>
   </table></div>
   ${chosen >= 0 && html`<${Text} key=${chosen} run=${run} told=${told} file=${told.files[chosen]}/>`}`;

@@ -1,5 +1,7 @@
 /** Small pictures that every page uses: a mark for each ending, a dot with its interval, states, trouble. */
 import { html } from "./dom.js";
+import { link } from "./address.js";
+import { isFile } from "./held.js";
 import { figure } from "./words.js";
 
 /** What each ending is called. A verdict's mark is filled as much as it passed; an error is hatched, never red. */
@@ -95,4 +97,9 @@ export function Trouble({ problem }) {
 export function Command({ text }) {
   const copy = () => navigator.clipboard?.writeText(text);
   return html`<code class="command" onClick=${copy} title="copy">${text}</code>`;
+}
+
+/** @param {{run?: string | null}} props the way back up */
+export function Way({ run }) {
+  return html`<nav aria-label="where">${!isFile && html`<a href="/">Runs</a>`} ${run && html`<a href=${link(run)}>${run}</a>`}</nav>`;
 }

@@ -1,8 +1,9 @@
 /** One SELECT over a run's tables, in the address; what it finds as a table, and its last figure as bars. */
 import { html, useEffect, useRef } from "./dom.js";
-import { link, put } from "./address.js";
+import { put } from "./address.js";
 import { useAnswer } from "./asking.js";
 import { useKeys } from "./keys.js";
+import { Way } from "./pieces.js";
 import { counted } from "./words.js";
 
 const FIRST = "select variant_id, cause, reason, count(*) as n from trials\nwhere outcome = 'failed' group by all order by n desc";
@@ -18,7 +19,7 @@ export function Query({ words }) {
   useEffect(() => { document.title = "SQL · lab view"; }, []);
   useKeys({ "/": () => field.current?.focus() });
   return html`<main>
-    <header class="top"><nav aria-label="where"><a href="/">Runs</a> <a href=${link(run)}>${run}</a></nav><h1>SQL</h1></header>
+    <header class="top"><${Way} run=${run}/><h1>SQL</h1></header>
     <div class="bar"><span class="dim">one SELECT over trials, attempts, scores, predictions, metrics, timings, calls, events; <code>describe trials</code> tells a table's columns</span></div>
     <textarea class="sql" ref=${field} aria-label="SQL" spellcheck=${false} defaultValue=${sql} value=${sql}
       onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); send(); } }}></textarea>

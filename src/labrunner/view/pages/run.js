@@ -1,9 +1,10 @@
 /** One run: which variant is ahead, how sure that is, what went wrong, and every trial. */
 import { html, useEffect, useState } from "./dom.js";
-import { link, put } from "./address.js";
+import { link, put, to } from "./address.js";
 import { useAnswer } from "./asking.js";
+import { isFile } from "./held.js";
 import { TrialMap } from "./map.js";
-import { Command, Dot, Ending, Mark, Progress, State, Trouble, range } from "./pieces.js";
+import { Command, Dot, Ending, Mark, Progress, State, Trouble, Way, range } from "./pieces.js";
 import { Trials } from "./trials.js";
 import { ago, clock, count, counted, duration, figure, money } from "./words.js";
 
@@ -18,7 +19,7 @@ export function Run({ run, words }) {
   useEffect(() => { document.title = `${title} · lab view`; }, [title]);
   return html`<main>
     <header class="top">
-      <nav aria-label="where"><a href="/">Runs</a></nav>
+      <${Way}/>
       <h1>${title}</h1>
       ${told && html`<${State} state=${told.state}/>`}
       <span class="dim where">${run}</span>
@@ -82,7 +83,7 @@ function Headline({ told }) {
         <th class="n">retried</th><th class="n">time, median</th><th class="n">cost</th></tr></thead>
       <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale}/>`)}</tbody>
     </table></div>
-    <p class="acts">${variants.length > 1 && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}`}>compare variants, task by task</a> `}<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a> <a href=${`/query?run=${encodeURIComponent(told.key)}`}>ask in SQL</a></p>
+    <p class="acts">${variants.length > 1 && html`<a href=${to(`/compare?a=${encodeURIComponent(told.key)}`)}>compare variants, task by task</a> `}${!isFile && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a> <a href=${`/query?run=${encodeURIComponent(told.key)}`}>ask in SQL</a>`}</p>
     ${told.lineage && html`<p class="dim">${told.lineage}.</p>`}
   </section>`;
 }

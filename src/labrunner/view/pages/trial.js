@@ -1,10 +1,10 @@
 /** One trial: its verdict, its attempts as they went, and what it left. */
 import { html, useEffect } from "./dom.js";
-import { go, link, put } from "./address.js";
+import { go, link, put, search } from "./address.js";
 import { useAnswer } from "./asking.js";
 import { Conversation, Files, Grader, LiveTrial, Record, Terminal } from "./left.js";
 import { useKeys } from "./keys.js";
-import { ENDINGS, Ending, Mark, Trouble } from "./pieces.js";
+import { ENDINGS, Ending, Mark, Trouble, Way } from "./pieces.js";
 import { clock, duration, figure, money } from "./words.js";
 
 /** @param {{run: string, trial: string | null, slot: string | null, words: URLSearchParams}} props */
@@ -12,10 +12,10 @@ export function Trial({ run, trial, slot, words }) {
   const { told, problem } = useAnswer("trial", { run, trial, slot }, run);
   const isThis = told && (trial === null ? String(told.slot) === slot : told.trial_id === trial);
   const beside = (isThis && told.beside) || {};
-  const visit = (/** @type {string | null} */ id) => id && go(link(run, id) + location.search);
+  const visit = (/** @type {string | null} */ id) => id && go(link(run, id) + search());
   const tabs = isThis ? tabsOf(told) : [];
   const tab = tabs.includes(words.get("tab") ?? "") ? words.get("tab") : tabs[0];
-  useEffect(() => { if (isThis && trial === null) go(link(run, told.trial_id) + location.search, true); }, [isThis, trial]);
+  useEffect(() => { if (isThis && trial === null) go(link(run, told.trial_id) + search(), true); }, [isThis, trial]);
   useEffect(() => { document.title = `${isThis ? told.task : "trial"} · lab view`; }, [isThis && told.task]);
   useKeys({
     n: () => visit(beside.next), p: () => visit(beside.previous), r: () => visit(beside.replication), v: () => visit(beside.variant),
@@ -23,7 +23,7 @@ export function Trial({ run, trial, slot, words }) {
   });
   return html`<main class="trial">
     <header class="top">
-      <nav aria-label="where"><a href="/">Runs</a> <a href=${link(run)}>${run}</a></nav>
+      <${Way} run=${run}/>
     </header>
     <${Trouble} problem=${problem}/>
     ${isThis && html`
@@ -32,7 +32,7 @@ export function Trial({ run, trial, slot, words }) {
         <p><${Told} told=${told}/></p>
         <p class="dim">${told.variant} · replication ${told.repl + 1}${told.replications > 1 ? ` of ${told.replications}` : ""} · slot ${told.slot}</p>
         <nav class="beside" aria-label="trials beside">
-          ${[["previous", "p", "previous"], ["next", "n", "next"], ["replication", "r", "replication"], ["variant", "v", "other variant"]].map(([name, key, text]) => beside[name] && html`<a href=${link(run, beside[name]) + location.search}>${text} <kbd>${key}</kbd></a>`)}
+          ${[["previous", "p", "previous"], ["next", "n", "next"], ["replication", "r", "replication"], ["variant", "v", "other variant"]].map(([name, key, text]) => beside[name] && html`<a href=${link(run, beside[name]) + search()}>${text} <kbd>${key}</kbd></a>`)}
         </nav>
       </div>
       ${told.withdrawn && html`<p class="warnings">Not to be used: ${told.withdrawn}</p>`}

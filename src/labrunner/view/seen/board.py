@@ -1,4 +1,4 @@
-"""Every slot of one run in memory, small: what tables and maps are made of.
+"""Every slot of one run in memory, small: what tables, maps and searches are made of.
 
 Rules: what is committed never changes, so it is read once, and a live run costs what it has added since;
 what waits in the buffer is read anew each time. Texts of errors are kept without what differs from trial to
@@ -6,12 +6,12 @@ trial, and once each.
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from datetime import datetime
+from math import isnan, nan
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,13 +24,16 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
 from labrunner.store.reading.survey import Survey, read_pieces, survey
 from labrunner.store.reading.underway import UnderWay, read_under_way
+from labrunner.view.seen.slotfacts import ENDINGS, ERROR, OWED, RUNNING, WITHDRAWN, Columns, Saying
 
 Row = TypeVar("Row")
+Kept = TypeVar("Kept")
 LONGEST_TEXT: Final = 160
-MOST_ORDERS: Final = 8
+MOST_ORDERS: Final = 16
 """Kept of one run: as many as a page with a few tabs asks for."""
 _VARIES: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-f]{12,}|\d+")
 _PATH: Final = re.compile(r"/(?:[\w.+=@-]+/)+")
+_CODES: Final = {"pass": ENDINGS.index("pass"), "fail": ENDINGS.index("fail")}
 
 
 class _RowOwner(msgspec.Struct, gc=False):
@@ -54,12 +57,18 @@ class _Ended(msgspec.Struct, gc=False):
     attempts: tuple[_Counted, ...]
 
 
+class _NamedFile(msgspec.Struct, gc=False):
+    path: str
+
+
 class _AttemptClock(msgspec.Struct, gc=False):
     started_at: str
     ended_at: str
     phases_s: dict[str, float] = {}
     usage: dict[str, float] = {}
     message: str | None = None
+    logs: tuple[_NamedFile, ...] = ()
+    adopted: bool = False
 
 
 class _Clock(msgspec.Struct, gc=False):
@@ -70,27 +79,6 @@ class _Clock(msgspec.Struct, gc=False):
 class _Waiting(msgspec.Struct, gc=False):
     trial: _Ended
     timing: _Clock
-
-
-class BoardRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How one slot ended."""
-
-    idx: int
-    ending: str
-    """`pass`, `fail`, `error`, or `owed` for one that a recovered report has no result of."""
-    value: float | None
-    cause: str | None
-    reason: str | None
-    text: str | None
-    """What was said of the error, without what differs from trial to trial."""
-    ended_by: str | None
-    flags: tuple[str, ...]
-    attempts: int
-    began_at: str | None
-    ended_at: str | None
-    time_s: float
-    tokens: float | None
-    cost_usd: float | None
 
 
 _trials: Final = msgspec.json.Decoder(_Ended)
@@ -106,26 +94,27 @@ class Board:
     tasks: tuple[str, ...]
     variants: tuple[str, ...]
     schedule: Schedule
-    rows: dict[int, BoardRow] = field(default_factory=dict)
-    """Finished slots by their position."""
+    columns: Columns
     running: dict[int, UnderWay] = field(default_factory=dict)
     withdrawn: dict[str, str] = field(default_factory=dict)
     """Trials that are not to be used, each with why."""
-    _committed: int = 0
+    committed: int = 0
     _trials_at: int = 0
     _timings_at: int = 0
-    _buffered: set[int] = field(default_factory=set)
+    _buffered: list[int] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
-    _orders: dict[object, Sequence[int]] = field(default_factory=dict)
+    _orders: dict[object, Any] = field(default_factory=dict)  # whatever was made for its key
 
     @classmethod
     def of(cls, paths: RunPaths, experiment: Experiment) -> "Board":
         """An empty board for a run."""
+        schedule = Schedule.of(experiment)
         return cls(
             paths=paths,
             tasks=tuple(task.id for task in experiment.tasks),
             variants=tuple(variant.id for variant in experiment.variants),
-            schedule=Schedule.of(experiment),
+            schedule=schedule,
+            columns=Columns.of(schedule),
         )
 
     def read(self) -> None:
@@ -133,83 +122,149 @@ class Board:
         # What is under way is read first: what finishes meanwhile is then among the finished ones.
         running = read_under_way(self.paths) if read_state(self.paths) == "started" else ()
         try:
-            added, waiting = self._take_in()
+            with survey(self.paths) as seen:
+                self._take_in(seen)
         except LabError:
             self._forget()  # what was read of it is not to be gone on from
             raise
-        self.rows |= added | waiting
-        self._buffered = set(waiting)
-        self.running = {each.schedule_idx: each for each in running if each.schedule_idx not in self.rows}
-        self.withdrawn = {mark.trial_id: mark.reason for mark in read_invalidations(self.paths)}
+        has_row = self.columns.has_row
+        self.running = {each.schedule_idx: each for each in running if not has_row[each.schedule_idx]}
+        self._stand()
         self._orders.clear()
-
-    def _take_in(self) -> tuple[dict[int, BoardRow], dict[int, BoardRow]]:
-        """Rows that were committed since, and those that wait."""
-        with survey(self.paths) as seen:
-            if seen.committed < self._committed:
-                self._forget()
-            for idx in self._buffered:
-                self.rows.pop(idx, None)
-            added = dict(self._read_committed(seen))
-            return added, {idx: row for idx, row in self._read_waiting(seen) if idx >= seen.committed}
 
     def trial_id(self, slot: Slot) -> str:
         """What a slot's trial is called."""
         return make_trial_id(self.variants[slot.variant_idx], self.tasks[slot.task_idx], slot.repl_idx)
 
-    def ending(self, slot: Slot) -> str:
+    def slot(self, idx: int) -> Slot:
+        """The slot at a position: as the schedule has it, which may take long to compute it."""
+        columns = self.columns
+        return Slot(
+            schedule_idx=idx,
+            variant_idx=int(columns.variant[idx]),
+            task_idx=int(columns.task[idx]),
+            repl_idx=int(columns.repl[idx]),
+        )
+
+    def index(self, variant_idx: int, task_idx: int, repl_idx: int) -> int:
+        """The position of a trial."""
+        return int(self.columns.grid[task_idx, variant_idx, repl_idx])
+
+    def ending(self, idx: int) -> str:
         """How a slot stands: a verdict, `error`, `running`, `owed`, or `withdrawn`."""
-        row = self.rows.get(slot.schedule_idx)
-        if row is None:
-            return "running" if slot.schedule_idx in self.running else "owed"
-        if self.withdrawn and self.trial_id(slot) in self.withdrawn:
-            return "withdrawn"
-        return row.ending
+        return ENDINGS[self.columns.standing[idx]]
 
     def find(self, trial_id: str) -> Slot | None:
         """The slot of a trial's id."""
         if not self._places:
-            self._places = {self.trial_id(slot): slot.schedule_idx for slot in self.schedule}
+            self._places = {self.trial_id(self.slot(idx)): idx for idx in range(len(self.schedule))}
         idx = self._places.get(trial_id)
-        return None if idx is None else self.schedule.slot(idx)
+        return None if idx is None else self.slot(idx)
 
-    def remember(self, key: object, make: Callable[[], Sequence[int]]) -> Sequence[int]:
-        """An order of slots or tasks, made once for each state of the run."""
+    def remember(self, key: object, make: Callable[[], Kept]) -> Kept:
+        """What is made once for each state of the run: an order, say."""
         if key not in self._orders:
             if len(self._orders) >= MOST_ORDERS:
                 self._orders.clear()
             self._orders[key] = make()
-        return self._orders[key]
+        found: Kept = self._orders[key]
+        return found
+
+    def _stand(self) -> None:
+        columns, marks = self.columns, list(read_invalidations(self.paths))
+        self.withdrawn = {mark.trial_id: mark.reason for mark in marks}
+        columns.standing[:] = columns.outcome
+        columns.standing[list(self.running)] = RUNNING
+        marked = [mark.schedule_idx for mark in marks if columns.has_row[mark.schedule_idx]]
+        columns.standing[marked] = WITHDRAWN
+
+    def _take_in(self, seen: Survey) -> None:
+        """Rows that were committed since, and those that wait."""
+        if seen.committed < self.committed:
+            self._forget()
+        self.columns.clear(self._buffered)
+        self._buffered = []
+        self._read_committed(seen)
+        for kept in seen.waiting:
+            slot = _decode(self.paths.buffer, _waiting, kept.payload)
+            self._put(kept.schedule_idx, [slot.trial])
+            self._clock(kept.schedule_idx, [slot.timing])
+            self._buffered.append(kept.schedule_idx)
 
     def _forget(self) -> None:
         """Begin anew: this is not the run that was read before, though it lies in the same place."""
-        self.rows.clear()
-        self._committed = self._trials_at = self._timings_at = 0
-        self._buffered = set()
+        self.columns.clear(slice(None))
+        self.committed = self._trials_at = self._timings_at = 0
+        self._buffered = []
 
-    def _read_committed(self, seen: Survey) -> Iterator[tuple[int, BoardRow]]:
-        count = seen.committed - self._committed
-        trials = _read_lines(self.paths.trials, self._trials_at, seen.ends.trials)
-        timings = _read_lines(self.paths.timings, self._timings_at, None)
-        taken = 0
-        for trial, timing in islice(zip(trials, timings, strict=False), count):
-            taken += 1
-            self._trials_at += len(trial) + 1
-            self._timings_at += len(timing) + 1
-            row = _join(
-                _decode(self.paths.trials, _trials, trial), _decode(self.paths.timings, _timings, timing)
-            )
-            yield row.idx, row
-        if taken < count:
-            raise DamagedRun(
-                f"{self.paths.trials}: {count - taken} committed rows are not there; try: lab verify"
-            )
-        self._committed = seen.committed
+    def _read_committed(self, seen: Survey) -> None:
+        count, first = seen.committed - self.committed, self.committed
+        for lines in _read_lines(self.paths.trials, self._trials_at, seen.ends.trials, count):
+            self._put(first, _decode_all(self.paths.trials, _trials, lines))
+            first += len(lines)
+        self._trials_at = seen.ends.trials
+        first = self.committed
+        for lines in _read_lines(self.paths.timings, self._timings_at, None, count):
+            self._clock(first, _decode_all(self.paths.timings, _timings, lines))
+            self._timings_at += sum(map(len, lines)) + len(lines)
+            first += len(lines)
+        self.committed = seen.committed
 
-    def _read_waiting(self, seen: Survey) -> Iterator[tuple[int, BoardRow]]:
-        for kept in seen.waiting:
-            slot = _decode(self.paths.buffer, _waiting, kept.payload)
-            yield kept.schedule_idx, _join(slot.trial, slot.timing)
+    def _put(self, first: int, rows: Sequence[_Ended]) -> None:
+        self._check([row.schedule_idx for row in rows], first)
+        columns, part = self.columns, slice(first, first + len(rows))
+        columns.has_row[part] = True
+        columns.outcome[part] = [_code(row) for row in rows]
+        columns.value[part] = [
+            nan if row.primary_metric_value is None else row.primary_metric_value for row in rows
+        ]
+        columns.attempts[part] = [len(row.attempts) for row in rows]
+        columns.said[part] = [self._say(row) for row in rows]
+
+    def _say(self, row: _Ended) -> int:
+        if row.cause is None and row.reason is None and row.ended_by is None and not row.flags:
+            return 0
+        said = Saying(cause=row.cause, reason=row.reason, ended_by=row.ended_by, flags=row.flags)
+        return self.columns.sayings.place(said)
+
+    def _clock(self, first: int, rows: Sequence[_Clock]) -> None:
+        self._check([row.schedule_idx for row in rows], first)
+        columns, part = self.columns, slice(first, first + len(rows))
+        clocks = [row.attempts for row in rows]
+        columns.time_s[part] = [sum(sum(one.phases_s.values()) for one in each) for each in clocks]
+        columns.tokens[part] = [_sum(each, "tokens") for each in clocks]
+        columns.cost_usd[part] = [_sum(each, "cost_usd") for each in clocks]
+        columns.began[part] = [_seconds(each[0].started_at) if each else nan for each in clocks]
+        columns.ended[part] = [_seconds(each[-1].ended_at) if each else nan for each in clocks]
+        columns.is_adopted[part] = [any(one.adopted for one in each) for each in clocks]
+        columns.left[part] = [
+            columns.leavings.place(tuple([log.path for log in each[-1].logs]))
+            if each and each[-1].logs
+            else 0
+            for each in clocks
+        ]
+        for idx, each in enumerate(clocks, first):
+            if each and each[-1].message is not None and columns.outcome[idx] == ERROR:
+                self._quote(idx, each[-1].message)
+
+    def _quote(self, idx: int, message: str) -> None:
+        columns = self.columns
+        said = columns.sayings.texts[columns.said[idx]]
+        quoted = Saying(
+            cause=said.cause,
+            reason=said.reason,
+            text=normalise(message),
+            ended_by=said.ended_by,
+            flags=said.flags,
+        )
+        columns.said[idx] = columns.sayings.place(quoted)
+
+    def _check(self, found: list[int], first: int) -> None:
+        if found != list(range(first, first + len(found))):
+            odd = next(
+                idx for idx, at in zip(found, range(first, first + len(found)), strict=True) if idx != at
+            )
+            raise DamagedRun(f"{self.paths.root}: slot {odd} stands where another should be; try: lab verify")
 
 
 def normalise(text: str) -> str:
@@ -218,41 +273,46 @@ def normalise(text: str) -> str:
     return _VARIES.sub("…", _PATH.sub("…/", first))[:LONGEST_TEXT]
 
 
-def _read_lines(path: Path, start: int, end: int | None) -> Iterator[bytes]:
-    for piece in read_pieces(path, end, start=start):
-        yield from piece[:-1].split(b"\n")
+def _code(row: _Ended) -> int:
+    if row.verdict is None:
+        return ERROR if row.outcome == "failed" else OWED
+    return _CODES.get(row.verdict, OWED)
 
 
-def _decode(path: Path, decoder: msgspec.json.Decoder[Row], line: bytes) -> Row:
+def _read_lines(path: Path, start: int, end: int | None, count: int) -> Iterator[list[bytes]]:
+    """The next lines of a file, some at a time. Raises DamagedRun where there are fewer."""
+    left = count
+    for piece in read_pieces(path, end, start=start) if count else ():
+        lines = piece[:-1].split(b"\n")[:left]
+        left -= len(lines)
+        yield lines
+        if not left:
+            return
+    if left:
+        raise DamagedRun(f"{path}: {left} committed rows are not there; try: lab verify")
+
+
+def _decode_all(path: Path, decoder: msgspec.json.Decoder[Row], lines: list[bytes]) -> list[Row]:
     try:
-        return decoder.decode(line)
+        return decoder.decode_lines(b"\n".join(lines))
     except (ValueError, RecursionError) as error:
         raise DamagedRun(f"reading {path}: {error}; try: lab verify") from error
 
 
-def _join(trial: _Ended, timing: _Clock) -> BoardRow:
-    if trial.schedule_idx != timing.schedule_idx:
-        raise DamagedRun(f"slot {timing.schedule_idx} has its times where {trial.schedule_idx}'s should be")
-    clocks = timing.attempts
-    said = clocks[-1].message if clocks and trial.outcome == "failed" else None
-    return BoardRow(
-        idx=trial.schedule_idx,
-        ending=trial.verdict or ("error" if trial.outcome == "failed" else "owed"),
-        value=trial.primary_metric_value,
-        cause=None if trial.cause is None else sys.intern(trial.cause),
-        reason=None if trial.reason is None else sys.intern(trial.reason),
-        text=None if said is None else sys.intern(normalise(said)),
-        ended_by=trial.ended_by,
-        flags=trial.flags,
-        attempts=len(trial.attempts),
-        began_at=clocks[0].started_at if clocks else None,
-        ended_at=clocks[-1].ended_at if clocks else None,
-        time_s=sum(sum(each.phases_s.values()) for each in clocks),
-        tokens=_sum([each.usage.get("tokens") for each in clocks]),
-        cost_usd=_sum([each.usage.get("cost_usd") for each in clocks]),
-    )
+def _decode(path: Path, decoder: msgspec.json.Decoder[Row], line: bytes) -> Row:
+    (row,) = _decode_all(path, decoder, [line])
+    return row
 
 
-def _sum(amounts: list[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
+def _sum(clocks: Sequence[_AttemptClock], name: str) -> float:
+    known = [each.usage[name] for each in clocks if name in each.usage]
+    return sum(known) if known else nan
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def known(figure: float) -> float | None:
+    """A figure of a column; None where there is none."""
+    return None if isnan(figure) else float(figure)

@@ -1,21 +1,25 @@
 """The part of a run's slots that fits a screen: chosen, sorted and cut here, by key.
 
-Rule: an answer is never larger than what a screen asks for, however large the run.
+Rule: an answer is never larger than what a screen asks for, however large the run. `pages/held.js` answers
+the same questions in the same way where there is no server; a test holds the two together.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, pvariance
-from typing import Any, Final, TypeVar
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+import numpy as np
 
 from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
-from labrunner.view.seen.board import Board, BoardRow
+from labrunner.records.encoding.canonical import stamp
+from labrunner.view.seen.board import Board, known
+from labrunner.view.seen.slotfacts import ENDINGS, ERROR, FAIL, PASS, Counts, Figures, Saying, Truths
 
 MOST_ROWS: Final = 200
 MOST_GROUPS: Final = 50
 Key = TypeVar("Key")
-_Sortable = Any  # what can be compared with its like
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,45 +47,51 @@ def take_trials(board: Board, asked: TableAsked) -> dict[str, object]:
         "total": len(found),
         "planned": len(board.schedule),
         "offset": asked.offset,
-        "rows": [plain_row(board, board.schedule.slot(idx)) for idx in page],
+        "rows": [plain_row(board, board.slot(int(idx))) for idx in page],
     }
 
 
-def _order_trials(board: Board, asked: TableAsked) -> Sequence[int]:
+def _order_trials(board: Board, asked: TableAsked) -> Sequence[int] | Counts:
     key = _find(TRIAL_KEYS, asked.sort)
     if asked == TableAsked(offset=asked.offset, limit=asked.limit):
         return range(len(board.schedule))
-    found = [slot for slot in board.schedule if _fits(board, slot, asked)]
-    if asked.sort != "slot" or asked.is_descending:
-        found.sort(key=lambda slot: key(board, slot), reverse=asked.is_descending)
-    return [slot.schedule_idx for slot in found]
+    found = np.flatnonzero(_choose(board, asked)).astype(np.int32)
+    return found[_order(key(board)[found], is_descending=asked.is_descending)]
+
+
+def _order(keys: Figures, *, is_descending: bool) -> Counts:
+    """Places by key, the smallest or the largest first; what is alike stays in its order."""
+    order: Counts = np.argsort(-keys if is_descending else keys, kind="stable").astype(np.int32)
+    return order
 
 
 def plain_row(board: Board, slot: Slot) -> dict[str, object]:
     """One slot as a table shows it."""
-    row, live = board.rows.get(slot.schedule_idx), board.running.get(slot.schedule_idx)
+    columns, idx = board.columns, slot.schedule_idx
+    live = board.running.get(idx)
     told: dict[str, object] = {
-        "slot": slot.schedule_idx,
+        "slot": idx,
         "trial_id": board.trial_id(slot),
         "task": board.tasks[slot.task_idx],
         "variant": board.variants[slot.variant_idx],
         "repl": slot.repl_idx,
-        "ending": board.ending(slot),
+        "ending": board.ending(idx),
     }
     if live is not None:
         told |= {"phase": live.phase, "since": live.since, "attempts": live.attempt}
-    if row is not None:
+    if columns.has_row[idx]:
+        said = columns.sayings.texts[columns.said[idx]]
         told |= {
-            "value": row.value,
-            "cause": row.cause,
-            "reason": row.reason,
-            "text": row.text,
-            "ended_by": row.ended_by,
-            "flags": row.flags,
-            "attempts": row.attempts,
-            "time_s": row.time_s,
-            "tokens": row.tokens,
-            "cost_usd": row.cost_usd,
+            "value": known(columns.value[idx]),
+            "cause": said.cause,
+            "reason": said.reason,
+            "text": said.text,
+            "ended_by": said.ended_by,
+            "flags": said.flags,
+            "attempts": int(columns.attempts[idx]),
+            "time_s": known(columns.time_s[idx]),
+            "tokens": known(columns.tokens[idx]),
+            "cost_usd": known(columns.cost_usd[idx]),
         }
     return told
 
@@ -90,48 +100,70 @@ def take_map(board: Board, *, sort: str, is_descending: bool, offset: int, limit
     """A page of the map: tasks down, variants across, each cell its replications."""
     key = _find(TASK_KEYS, sort)
     order = board.remember(
-        (sort, is_descending),
-        lambda: sorted(range(len(board.tasks)), key=lambda task: key(board, task), reverse=is_descending),
+        ("map", sort, is_descending), lambda: _order(key(board), is_descending=is_descending)
     )
+    strength = board.remember("strength", board.columns.strength)
     page = order[offset : offset + min(limit, MOST_ROWS)]
     return {
         "total": len(order),
         "offset": offset,
         "variants": board.variants,
         "replications": board.schedule.replications,
-        "tasks": [_plain_task(board, task) for task in page],
+        "tasks": [_plain_task(board, int(task), strength) for task in page],
     }
+
+
+def _plain_task(board: Board, task: int, strength: Figures) -> dict[str, object]:
+    columns, cells = board.columns, board.columns.grid[task]
+    marks = [
+        [float(strength[idx]) if columns.standing[idx] in _GRADED else board.ending(idx)[0] for idx in cell]
+        for cell in cells
+    ]
+    return {"task": board.tasks[task], "cells": marks, "slots": cells.tolist()}
 
 
 def group_errors(board: Board) -> list[dict[str, object]]:
     """Errors by cause and what was said, the most frequent first, with when they came."""
-    groups: dict[tuple[str | None, str | None, str | None], list[BoardRow]] = {}
-    for row in board.rows.values():
-        if row.ending == "error":
-            groups.setdefault((row.cause, row.reason, row.text), []).append(row)
-    ranked = sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_GROUPS]
-    return [
-        {
-            "cause": cause,
-            "reason": reason,
-            "text": text,
-            "count": len(rows),
-            "first_at": min((row.ended_at for row in rows if row.ended_at), default=None),
-            "last_at": max((row.ended_at for row in rows if row.ended_at), default=None),
-            "trial_id": board.trial_id(board.schedule.slot(rows[0].idx)),
-        }
-        for (cause, reason, text), rows in ranked
-    ]
+    columns = board.columns
+    errors = np.flatnonzero(columns.outcome == ERROR)
+    groups: dict[tuple[str | None, str | None, str | None], list[Counts]] = {}
+    for said in np.unique(columns.said[errors]):
+        text = columns.sayings.texts[said]
+        slots = errors[columns.said[errors] == said].astype(np.int32)
+        groups.setdefault((text.cause, text.reason, text.text), []).append(slots)
+    joined = [(said, np.sort(np.concatenate(slots))) for said, slots in groups.items()]
+    ranked = sorted(joined, key=lambda group: (-len(group[1]), int(group[1][0])))[:MOST_GROUPS]
+    return [_plain_group(board, said, slots) for said, slots in ranked]
+
+
+def _plain_group(
+    board: Board, said: tuple[str | None, str | None, str | None], slots: Counts
+) -> dict[str, object]:
+    cause, reason, text = said
+    ended = board.columns.ended[slots]
+    times = ended[~np.isnan(ended)]
+    return {
+        "cause": cause,
+        "reason": reason,
+        "text": text,
+        "count": len(slots),
+        "first_at": write_time(float(times.min())) if times.size else None,
+        "last_at": write_time(float(times.max())) if times.size else None,
+        "trial_id": board.trial_id(board.slot(int(slots[0]))),
+    }
+
+
+def write_time(seconds: float) -> str:
+    """A time of a column as records have it."""
+    return stamp(datetime.fromtimestamp(seconds, UTC))
 
 
 def find_neighbours(board: Board, slot: Slot) -> dict[str, str | None]:
     """The trials beside one: in the schedule, of the same cell, of the other variants."""
-    idx, schedule = slot.schedule_idx, board.schedule
-    before = schedule.slot(idx - 1) if idx > 0 else None
-    after = schedule.slot(idx + 1) if idx + 1 < len(schedule) else None
+    idx = slot.schedule_idx
     return {
-        "previous": board.trial_id(before) if before else None,
-        "next": board.trial_id(after) if after else None,
+        "previous": board.trial_id(board.slot(idx - 1)) if idx > 0 else None,
+        "next": board.trial_id(board.slot(idx + 1)) if idx + 1 < len(board.schedule) else None,
         "replication": _other(board, slot.variant_idx, slot.task_idx, slot.repl_idx + 1, slot),
         "variant": _other(board, slot.variant_idx + 1, slot.task_idx, slot.repl_idx, slot),
     }
@@ -139,116 +171,123 @@ def find_neighbours(board: Board, slot: Slot) -> dict[str, str | None]:
 
 def _other(board: Board, variant: int, task: int, repl: int, than: Slot) -> str | None:
     schedule = board.schedule
-    idx = schedule.index(variant % schedule.variants, task, repl % schedule.replications)
-    return None if idx == than.schedule_idx else board.trial_id(schedule.slot(idx))
+    idx = board.index(variant % schedule.variants, task, repl % schedule.replications)
+    return None if idx == than.schedule_idx else board.trial_id(board.slot(idx))
 
 
-def _fits(board: Board, slot: Slot, asked: TableAsked) -> bool:
-    row = board.rows.get(slot.schedule_idx)
-    if asked.variant is not None and board.variants[slot.variant_idx] != asked.variant:
-        return False
-    if asked.cause is not None and (row is None or row.cause != asked.cause):
-        return False
-    if asked.text is not None and (row is None or row.text != asked.text):
-        return False
-    if asked.ending is not None and board.ending(slot) != asked.ending:
-        return False
-    return not asked.words or _has_words(board, slot, row, asked.words)
+def _choose(board: Board, asked: TableAsked) -> Truths:
+    columns = board.columns
+    chosen = np.ones(len(board.schedule), np.bool_)
+    if asked.variant is not None:
+        chosen &= _hold(board.variants, lambda name: name == asked.variant)[columns.variant]
+    if asked.cause is not None:
+        chosen &= _hold(columns.sayings.texts, lambda said: said.cause == asked.cause)[columns.said]
+    if asked.text is not None:
+        chosen &= _hold(columns.sayings.texts, lambda said: said.text == asked.text)[columns.said]
+    if asked.ending is not None:
+        chosen &= _hold(ENDINGS, lambda name: name == asked.ending)[columns.standing]
+    for word in asked.words:
+        chosen &= _hold_word(board, word)
+    return chosen
 
 
-def _has_words(board: Board, slot: Slot, row: BoardRow | None, words: Sequence[str]) -> bool:
-    said = [board.tasks[slot.task_idx], board.variants[slot.variant_idx], board.ending(slot)]
-    if row is not None:
-        said += [each for each in (row.cause, row.reason, row.text, row.ended_by, *row.flags) if each]
-    text = "\n".join(said).lower()
-    return all(word in text for word in words)
-
-
-def _cells(board: Board, task: int) -> Iterator[list[tuple[int, BoardRow | None]]]:
-    schedule = board.schedule
-    for variant in range(schedule.variants):
-        places = [schedule.index(variant, task, repl) for repl in range(schedule.replications)]
-        yield [(idx, board.rows.get(idx)) for idx in places]
-
-
-def _plain_task(board: Board, task: int) -> dict[str, object]:
-    cells = list(_cells(board, task))
-    return {
-        "task": board.tasks[task],
-        "cells": [[_mark(board, idx, row) for idx, row in cell] for cell in cells],
-        "slots": [[idx for idx, _ in cell] for cell in cells],
-    }
-
-
-def _mark(board: Board, idx: int, row: BoardRow | None) -> float | str:
-    """A replication in the map: how much of it passed, or the first letter of why there is no verdict."""
-    if row is None:
-        return "r" if idx in board.running else "o"
-    if board.withdrawn and board.trial_id(board.schedule.slot(idx)) in board.withdrawn:
-        return "w"
-    return _strength(row) if row.ending in {"pass", "fail"} else row.ending[0]
-
-
-def _strength(row: BoardRow) -> float:
-    if row.ending == "pass":
-        return 1.0
-    return round(row.value, 3) if row.value is not None and 0 < row.value < 1 else 0.0
-
-
-def _means(board: Board, task: int) -> list[float]:
-    graded = (
-        [_strength(row) for _, row in cell if row is not None and row.ending in {"pass", "fail"}]
-        for cell in _cells(board, task)
+def _hold_word(board: Board, word: str) -> Truths:
+    """Whose task, variant, ending or error has a word in it."""
+    columns = board.columns
+    places = (
+        ([name.lower() for name in board.tasks], columns.task),
+        ([name.lower() for name in board.variants], columns.variant),
+        (ENDINGS, columns.standing),
+        ([_words(said) for said in columns.sayings.texts], columns.said),
     )
-    return [fmean(cell) for cell in graded if cell]
+    found = np.zeros(len(board.schedule), np.bool_)
+    for texts, column in places:
+        found |= _hold(texts, lambda text: word in text)[column]
+    return found
 
 
-def _rows(board: Board, task: int) -> list[BoardRow]:
-    return [row for cell in _cells(board, task) for _, row in cell if row is not None]
+def _hold(texts: Sequence[Key], claim: Callable[[Key], bool]) -> Truths:
+    """Of which texts a claim is true."""
+    return np.fromiter((claim(text) for text in texts), np.bool_, len(texts))
 
 
-def _spread(board: Board, task: int) -> float:
-    means = _means(board, task)
-    return max(means) - min(means) if means else -1.0
+def _words(said: Saying) -> str:
+    given = (said.cause, said.reason, said.text, said.ended_by, *said.flags)
+    return "\n".join(each for each in given if each).lower()
 
 
-def _variance(board: Board, task: int) -> float:
-    cells = [
-        [_strength(row) for _, row in cell if row is not None and row.ending in {"pass", "fail"}]
-        for cell in _cells(board, task)
-    ]
-    return fmean([pvariance(cell) for cell in cells if cell] or [-1.0])
+_GRADED: Final = (PASS, FAIL)
 
 
-TASK_KEYS: Final[dict[str, Callable[[Board, int], _Sortable]]] = {
-    "order": lambda _, task: task,
-    "name": lambda board, task: board.tasks[task],
-    "mean": lambda board, task: fmean(_means(board, task) or [-1.0]),
-    "difference": _spread,
-    "variance": _variance,
-    "errors": lambda board, task: sum(row.ending == "error" for row in _rows(board, task)),
-    "cost": lambda board, task: sum(row.cost_usd or 0.0 for row in _rows(board, task)),
-    "time": lambda board, task: sum(row.time_s for row in _rows(board, task)),
+def _means(board: Board) -> tuple[Figures, Figures]:
+    """The mean of each cell that has verdicts, and how far its replications lie apart; NaN for others."""
+    columns = board.columns
+    is_graded = np.isin(columns.standing, _GRADED)[columns.grid]
+    strength = np.where(is_graded, columns.strength()[columns.grid], 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        count = is_graded.sum(axis=2)
+        mean = strength.sum(axis=2) / count
+        apart = np.where(is_graded, strength - mean[:, :, None], 0.0)
+        return mean, (apart**2).sum(axis=2) / count
+
+
+def _across(cells: Figures, take: Callable[[Figures], Figures]) -> Figures:
+    """A figure of each task's cells that have one; -1 for tasks without any."""
+    found = np.full(len(cells), -1.0)
+    some = ~np.isnan(cells).all(axis=1)
+    found[some] = np.round(take(cells[some]), 12)  # what is alike but for the last bit is alike
+    return found
+
+
+def _rank(texts: Sequence[str]) -> Figures:
+    """Places of texts in their order, those that are alike together."""
+    places = {text: place for place, text in enumerate(sorted(set(texts)))}
+    return np.fromiter((places[text] for text in texts), np.float64, len(texts))
+
+
+def _total(figures: Figures, board: Board) -> Figures:
+    found: Figures = np.nan_to_num(figures)[board.columns.grid].sum(axis=(1, 2))
+    return found
+
+
+def _spread(cells: Figures) -> Figures:
+    found: Figures = np.nanmax(cells, axis=1) - np.nanmin(cells, axis=1)
+    return found
+
+
+def _middle(cells: Figures) -> Figures:
+    found: Figures = np.nanmean(cells, axis=1)
+    return found
+
+
+TASK_KEYS: Final[dict[str, Callable[[Board], Figures]]] = {
+    "order": lambda board: np.arange(len(board.tasks), dtype=np.float64),
+    "name": lambda board: _rank(board.tasks),
+    "mean": lambda board: _across(_means(board)[0], _middle),
+    "difference": lambda board: _across(_means(board)[0], _spread),
+    "variance": lambda board: _across(_means(board)[1], _middle),
+    "errors": lambda board: _total((board.columns.outcome == ERROR).astype(np.float64), board),
+    "cost": lambda board: np.round(_total(board.columns.cost_usd, board), 9),
+    "time": lambda board: np.round(_total(board.columns.time_s, board), 9),
 }
 
 
-def _figure(name: str) -> Callable[[Board, Slot], _Sortable]:
+def _figure(name: str) -> Callable[[Board], Figures]:
     """By a figure of the row; slots without it come first."""
 
-    def key(board: Board, slot: Slot) -> _Sortable:
-        row = board.rows.get(slot.schedule_idx)
-        found = None if row is None else getattr(row, name)
-        return (found is not None, found if found is not None else 0.0)
+    def key(board: Board) -> Figures:
+        figures: Figures = getattr(board.columns, name).astype(np.float64)
+        return np.where(np.isnan(figures) | ~board.columns.has_row, -np.inf, figures)
 
     return key
 
 
-TRIAL_KEYS: Final[dict[str, Callable[[Board, Slot], _Sortable]]] = {
-    "slot": lambda _, slot: slot.schedule_idx,
-    "task": lambda board, slot: board.tasks[slot.task_idx],
-    "variant": lambda board, slot: board.variants[slot.variant_idx],
-    "repl": lambda _, slot: slot.repl_idx,
-    "ending": lambda board, slot: board.ending(slot),
+TRIAL_KEYS: Final[dict[str, Callable[[Board], Figures]]] = {
+    "slot": lambda board: np.arange(len(board.schedule), dtype=np.float64),
+    "task": lambda board: _rank(board.tasks)[board.columns.task],
+    "variant": lambda board: _rank(board.variants)[board.columns.variant],
+    "repl": lambda board: board.columns.repl.astype(np.float64),
+    "ending": lambda board: _rank(ENDINGS)[board.columns.standing],
     "value": _figure("value"),
     "attempts": _figure("attempts"),
     "time": _figure("time_s"),

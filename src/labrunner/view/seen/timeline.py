@@ -1,45 +1,40 @@
 """When trials of a run ended, and how: in equal steps from its first trial's beginning to its last end."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from labrunner.records.encoding.canonical import stamp
+import numpy as np
+
 from labrunner.store.rows.single_records import read_crashes
-from labrunner.view.seen.board import Board, BoardRow
+from labrunner.view.seen.board import Board
+from labrunner.view.seen.screenful import write_time
+from labrunner.view.seen.slotfacts import ERROR, FAIL, PASS
 
 STEPS: Final = 120
-_KINDS: Final = ("pass", "fail", "error")
+_KINDS: Final = (PASS, FAIL, ERROR)
 
 
 def tell_times(board: Board) -> dict[str, object]:
-    """How many trials passed, failed and errored in each step; and when the run's owner died."""
-    ended = [(_seconds(row.ended_at), row) for row in board.rows.values() if row.ending in _KINDS]
-    if not ended:
+    """How many trials passed, failed and errored in each step; crashes of the run's owner; adoptions."""
+    columns = board.columns
+    chosen = np.isin(columns.outcome, _KINDS) & ~np.isnan(columns.ended) & ~np.isnan(columns.began)
+    if not chosen.any():
         return {"steps": []}
-    began = min(_seconds(row.began_at) for _, row in ended)
-    last = max(at for at, _ in ended)
+    began, last = float(columns.began[chosen].min()), float(columns.ended[chosen].max())
     each = max(last - began, 0.001) / STEPS
-    steps = [[0] * len(_KINDS) for _ in range(STEPS)]
-    for at, row in ended:
-        steps[min(STEPS - 1, int((at - began) / each))][_place(row)] += 1
+    step = np.minimum(STEPS - 1, ((columns.ended - began) / each)[chosen].astype(np.int64))
+    counts = [np.bincount(step[columns.outcome[chosen] == kind], minlength=STEPS) for kind in _KINDS]
+    adopted = np.flatnonzero(chosen & columns.is_adopted)
     return {
-        "began_at": _stamp(began),
-        "ended_at": _stamp(last),
-        "steps": steps,
+        "began_at": write_time(began),
+        "ended_at": write_time(last),
+        "steps": np.stack(counts, axis=1).tolist(),
         "crashes": [
-            (_seconds(crash.status_updated_at) - began) / (each * STEPS)
+            (datetime.fromisoformat(crash.status_updated_at).timestamp() - began) / (each * STEPS)
             for crash in read_crashes(board.paths)
         ],
+        "adopted": [(float(at) - began) / (each * STEPS) for at in columns.began[adopted][:MOST_ADOPTED]],
     }
 
 
-def _place(row: BoardRow) -> int:
-    return _KINDS.index(row.ending)
-
-
-def _seconds(at: str | None) -> float:
-    return datetime.fromisoformat(at).timestamp() if at else 0.0
-
-
-def _stamp(seconds: float) -> str:
-    return stamp(datetime.fromtimestamp(seconds, UTC))
+MOST_ADOPTED: Final = 500

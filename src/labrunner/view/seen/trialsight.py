@@ -17,12 +17,12 @@ from labrunner.store.reading.fullscores import read_scores
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.collecting.recorded_calls import RECORDED
+from labrunner.view.left.ansi import style
+from labrunner.view.left.conversing import decode, page_of
+from labrunner.view.left.keptfiles import KeptFile, list_kept
 from labrunner.view.plain.trial_json import plain_trial
 from labrunner.view.plain.underway_json import plain_under_way
-from labrunner.view.seen.ansi import style
 from labrunner.view.seen.board import Board
-from labrunner.view.seen.conversing import decode, page_of
-from labrunner.view.seen.keptfiles import KeptFile, list_kept
 from labrunner.view.seen.screenful import find_neighbours, plain_row
 
 SAID: Final = frozenset({TRANSCRIPT, LOGGED, *RECORDED})
@@ -32,7 +32,7 @@ SAID: Final = frozenset({TRANSCRIPT, LOGGED, *RECORDED})
 def find_slot(board: Board, trial: str | None, slot: int | None) -> Slot:
     """The slot that somebody asks for, by the trial's id or by its position."""
     if slot is not None and 0 <= slot < len(board.schedule):
-        return board.schedule.slot(slot)
+        return board.slot(slot)
     found = board.find(trial) if trial is not None else None
     if found is None:
         raise InputError("trial", f"this run has no trial {trial if trial is not None else slot!r}")
@@ -51,12 +51,11 @@ def see_trial(board: Board, slot: Slot) -> dict[str, object]:
         **plain_row(board, slot),
         "withdrawn": board.withdrawn.get(trial_id),
         "beside": find_neighbours(board, slot),
-        "task_idx": slot.task_idx,
         "replications": board.schedule.replications,
     }
-    rows = find_rows(paths, trial_id) if slot.schedule_idx in board.rows else None
+    rows = find_rows(paths, trial_id) if board.columns.has_row[slot.schedule_idx] else None
     if rows is not None:
-        return told | _tell_finished(paths, rows)
+        return told | tell_finished(paths, rows)
     live = _find_unfinished(paths, trial_id)
     return told if live is None else told | {"unfinished": plain_under_way(live) | {"is_live": live.is_live}}
 
@@ -84,7 +83,8 @@ def _find_unfinished(paths: RunPaths, trial_id: str) -> Unfinished | None:
     return found if isinstance(found, Unfinished) and found.trial_id == trial_id else None
 
 
-def _tell_finished(paths: RunPaths, rows: SlotRows) -> dict[str, object]:
+def tell_finished(paths: RunPaths, rows: SlotRows) -> dict[str, object]:
+    """What a finished trial's records say, and which files it left."""
     earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
     record = plain_trial(rows, earlier)
     files = [_plain_file(kept) for kept in list_kept(paths, rows)]

@@ -16,9 +16,10 @@ from labrunner.display.text.safetext import sanitise
 from labrunner.errors import InputError, LabError
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
+from labrunner.view.left.conversing import read_conversation
+from labrunner.view.left.keptfiles import find_kept, read_window
+from labrunner.view.plain.safe_json import make_safe
 from labrunner.view.seen.asking_sql import answer_sql
-from labrunner.view.seen.conversing import read_conversation
-from labrunner.view.seen.keptfiles import find_kept, read_window
 from labrunner.view.seen.lookout import Lookout
 from labrunner.view.seen.runsight import see_run, see_runs
 from labrunner.view.seen.screenful import MOST_ROWS, TableAsked, group_errors, take_map, take_trials
@@ -207,19 +208,6 @@ def _answer(lookout: Lookout, look: Look) -> Callable[[web.Request], Awaitable[w
 def _say(status: int, told: object) -> web.Response:
     body = msgspec.json.encode(make_safe(msgspec.to_builtins(told)))
     return web.Response(status=status, body=body, content_type="application/json")
-
-
-def make_safe(value: object) -> object:
-    """Plain JSON whose texts hide nothing and turn nothing around."""
-    match value:
-        case str():
-            return sanitise(value)
-        case dict():
-            return {sanitise(str(key)): make_safe(each) for key, each in value.items()}
-        case list() | tuple():
-            return [make_safe(each) for each in value]
-        case _:
-            return value
 
 
 def _raw(lookout: Lookout) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

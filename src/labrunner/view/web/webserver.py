@@ -10,8 +10,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from labrunner.errors import InputError
+from labrunner.view.pagefiles import TYPES, read_pages
 from labrunner.view.seen.lookout import Lookout
 from labrunner.view.web.feed import Feed
 from labrunner.view.web.guard import HEADERS, LEAST_TOKEN, LOOPBACK, Guard, Request
@@ -29,7 +28,6 @@ TRIED_PORTS: Final = 100
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 """Names of all addresses of this machine at once."""
 LAST_WORDS_S: Final = 0.05
-_TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -86,15 +84,11 @@ def make_app(lookout: Lookout, feed: Feed, guard: Guard, port: int) -> web.Appli
     app = web.Application(middlewares=[_guarding(guard, cookie_name(port))])
     app.on_response_prepare.append(_add_headers)
     app.add_routes(make_routes(lookout, feed))
-    shell: bytes | None = None
-    for name, data in read_pages():
-        if name == "index.html":
-            shell = data
-        else:
-            app.router.add_get(f"/pages/{name}", _file(name, data))
-    assert shell is not None, "the pages are not installed"
-    app.router.add_get("/", _file("index.html", shell))
-    for path in ("/run/{tail:.*}", "/compare", "/query"):
+    pages = read_pages()
+    shell = pages.pop("index.html")
+    for name, data in pages.items():
+        app.router.add_get(f"/pages/{name}", _file(name, data))
+    for path in ("/", "/run/{tail:.*}", "/compare", "/query"):
         app.router.add_get(path, _file("index.html", shell))
     return app
 
@@ -104,25 +98,10 @@ def cookie_name(port: int) -> str:
     return f"lab-view-{port}"
 
 
-def read_pages() -> list[tuple[str, bytes]]:
-    """The pages' own files by name."""
-    return list(_walk(resources.files("labrunner.view") / "pages", ""))
-
-
-def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            found += _walk(entry, f"{prefix}{entry.name}/")
-        elif Path(entry.name).suffix in _TYPES:
-            found.append((f"{prefix}{entry.name}", entry.read_bytes()))
-    return found
-
-
 def _file(name: str, data: bytes) -> _Answering:
     async def answer(request: web.Request) -> web.StreamResponse:
         del request
-        return web.Response(body=data, content_type=_TYPES[Path(name).suffix], charset="utf-8")
+        return web.Response(body=data, content_type=TYPES[Path(name).suffix], charset="utf-8")
 
     return answer
 

@@ -1,6 +1,6 @@
 """Styles of text that a sandbox wrote."""
 
-from labrunner.view.seen.ansi import MOST_PIECES, style
+from labrunner.view.left.ansi import MOST_PIECES, style
 
 
 def test_colours_and_weight_become_names_and_end_where_they_are_reset() -> None:

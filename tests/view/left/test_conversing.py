@@ -2,7 +2,7 @@
 
 import json
 
-from labrunner.view.seen.conversing import LONGEST, MOST_ENTRIES, decode, page_of
+from labrunner.view.left.conversing import LONGEST, MOST_ENTRIES, decode, page_of
 
 EVENTS = (
     {"event": "start", "sample": "t0"},

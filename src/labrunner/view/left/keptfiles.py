@@ -15,7 +15,7 @@ from labrunner.files.strangers.hostile import open_below
 from labrunner.records.completion import FileRef
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
-from labrunner.view.seen.ansi import style
+from labrunner.view.left.ansi import style
 
 WINDOW: Final = 64 * 1024
 """Bytes of a text that are shown at once."""
@@ -54,12 +54,12 @@ def find_kept(paths: RunPaths, rows: SlotRows, attempt: int, digest: str) -> Kep
     raise InputError("file", f"no file of attempt {attempt} of {rows.trial_id} has that digest")
 
 
-def read_window(kept: KeptFile, end: int | None) -> dict[str, object]:
+def read_window(kept: KeptFile, end: int | None, most: int = WINDOW) -> dict[str, object]:
     """A window of a file, up to an offset or its end, in styled pieces; it begins with a line, if it can."""
     with kept.open() as file:
         size = file.seek(0, 2)
         stop = size if end is None else min(max(0, end), size)
-        start = max(0, stop - WINDOW)
+        start = max(0, stop - most)
         file.seek(start)
         data = file.read(stop - start)
     if start > 0 and 0 <= (cut := data.find(b"\n")) < len(data) - 1:

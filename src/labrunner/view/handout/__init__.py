@@ -1,0 +1,1 @@
+"""One run in one file, with the pages to look at it."""

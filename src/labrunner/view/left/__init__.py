@@ -1,0 +1,1 @@
+"""What a trial left: texts, conversations, files, each cut to a screen."""
