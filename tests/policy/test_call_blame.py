@@ -18,6 +18,7 @@ def failed(status: int, kind: str | None = None) -> CallRow:
 
 
 UNPRICED = make_row(end="declined", status=402, error=CallError(kind="no_price", message="told"))
+MISSED = make_row(end="missed", status=404, error=CallError(kind="replay_miss", message="told"))
 CALLS: dict[str, tuple[CallRow, Saying]] = {
     "an answer": (make_row(), "answered"),
     "an answer after tries": (make_row(tries=TRIED), "answered"),
@@ -28,6 +29,7 @@ CALLS: dict[str, tuple[CallRow, Saying]] = {
     "a client that left after tries": (make_row(end="client_gone", status=None, tries=TRIED), "provider"),
     "what is not passed on": (make_row(end="declined", status=400), "agent"),
     "a model without a price": (UNPRICED, "unpriced"),
+    "a call that was not recorded": (MISSED, "recording"),
     "a cap": (make_row(end="capped", status=402), "agent"),
     "too many requests": (failed(429, "rate_limit_error"), "provider"),
     "a quota that is used up": (failed(429, "insufficient_quota"), "account"),
@@ -85,6 +87,7 @@ REFUSED, BAD = failed(401, "authentication_error"), failed(400)
         ([DOWN, make_row(end="capped", status=402)], None),
         ([UNPRICED], Cause.ACCOUNT),
         ([ANSWER, UNPRICED], None),
+        ([MISSED, DOWN, ANSWER], Cause.REPLAY),
     ],
 )
 def test_the_last_call_that_says_anything_decides(calls: Sequence[CallRow], cause: Cause | None) -> None:

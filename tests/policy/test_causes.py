@@ -84,19 +84,23 @@ def test_the_breaker_watches_what_the_table_says_and_nothing_else(cause: Cause) 
     assert breaker.is_open is CONSEQUENCES[cause].watched
 
 
+NEVER = (Cause.ACCOUNT, Cause.REPLAY)
+
+
 @pytest.mark.parametrize("cause", Cause)
 def test_without_retry_on_error_a_failure_is_final(cause: Cause) -> None:
     assert decide_retry(cause, attempt=1, retry_on_error=0, jitter=0.0) is None
 
 
-@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in {Cause.RUNNER, Cause.ACCOUNT}])
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in {Cause.RUNNER, *NEVER}])
 def test_a_trial_is_retried_as_often_as_allowed_and_no_more(cause: Cause) -> None:
     assert decide_retry(cause, attempt=3, retry_on_error=3, jitter=0.0) is not None
     assert decide_retry(cause, attempt=4, retry_on_error=3, jitter=0.0) is None
 
 
-def test_an_account_that_is_refused_is_not_tried_again() -> None:
-    assert decide_retry(Cause.ACCOUNT, attempt=1, retry_on_error=3, jitter=0.0) is None
+@pytest.mark.parametrize("cause", NEVER)
+def test_what_would_be_the_same_again_is_not_tried_again(cause: Cause) -> None:
+    assert decide_retry(cause, attempt=1, retry_on_error=3, jitter=0.0) is None
 
 
 def test_a_bug_of_ours_is_retried_once() -> None:

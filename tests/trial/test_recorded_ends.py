@@ -18,6 +18,7 @@ from tests.kit.trial.attempting import Attempt, Step, exits, scores
 ANSWER = make_row(tokens=CallTokens(input=10, output=5), cost_usd=0.25)
 DOWN = make_row(end="error", status=529, error=CallError(kind="overloaded_error", message="Overloaded"))
 REFUSED = make_row(end="error", status=401, error=CallError(kind="authentication_error", message="no"))
+MISSED = make_row(end="missed", status=404, error=CallError(kind="replay_miss", message="no such call"))
 CAPPED = make_row(end="capped", status=402, cap=CallCap(limit="cost", whose="attempt"))
 OVER_BUDGET = make_row(end="capped", status=402, cap=CallCap(limit="tokens", whose="run"))
 
@@ -45,6 +46,7 @@ TABLE: dict[str, tuple[list[CallRow], dict[str, object]]] = {
         [REFUSED],
         {"exit 0": Cause.ACCOUNT, "exit 1": Cause.ACCOUNT, "timed out": Cause.ACCOUNT},
     ),
+    "asked what was not recorded": ([ANSWER, MISSED, ANSWER], dict.fromkeys(AGENTS, Cause.REPLAY)),
     "over a cap": ([DOWN, CAPPED], {"exit 75": GRADED}),
 }
 

@@ -57,6 +57,7 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
     conduct: Conduct | None = None,
     population: Population = "tasks_like_these",
     retry_margin: float = MARGIN,
+    replay: str | None = None,
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
     figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
@@ -73,7 +74,7 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
         standings=_rank(figures),
         retry_shift=shift,
         outage=outage,
-        cautions=find_cautions(figures, shift, outage, budget if expense else None, conduct),
+        cautions=find_cautions(figures, shift, outage, budget if expense else None, conduct, replay),
     )
 
 

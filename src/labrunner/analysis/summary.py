@@ -35,6 +35,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     conduct: Conduct | None = None,
     population: Population = "tasks_like_these",
     retry_margin: float = MARGIN,
+    replay: str | None = None,
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
 
@@ -49,6 +50,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
         conduct=conduct,
         population=population,
         retry_margin=retry_margin,
+        replay=replay,
     )
     figures = report.figures
     return SummaryRecord(

@@ -264,6 +264,7 @@ def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, 
         ("keep", f"workspace {policy.keep.workspace}, logs {policy.keep.logs}"),
         ("min_free_disk_gb", f"{policy.min_free_disk_gb:g}"),
         *([("budget", told)] if (told := describe_budget(policy.budget)) else ()),
+        *([("replay", f"{policy.replay} ({policy.replay_mode})")] if policy.replay else ()),
         *([("max_connections", str(policy.max_connections))] if policy.max_connections else ()),
     ]
 

@@ -15,7 +15,7 @@ from labrunner.errors import ExitCode, InputError
 from labrunner.evaluation.eval_logs import find_log
 from labrunner.evaluation.eval_options import check_value, is_displayed, read_keywords
 from labrunner.evaluation.keywords import EvalOptions, EvalSetOptions, NewEvalOptions
-from labrunner.evaluation.request import make_run_options, refuse_one_id
+from labrunner.evaluation.request import find_replayed, make_run_options, refuse_one_id
 from labrunner.evaluation.to_end import run_to_end
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
@@ -166,7 +166,7 @@ class _Call:
     def of(
         cls, options: Mapping[str, Any], known: type[EvalSetOptions], model: Model | None = None
     ) -> "_Call":
-        asked = read_keywords(options, known)
+        asked = find_replayed(read_keywords(options, known))
         overrides = asked.overrides if model is None else _naming(model, asked.overrides)
         is_shown = is_displayed(asked.of_command.get("display"))
         return cls(asked=asked, overrides=overrides, is_shown=is_shown, model=model)

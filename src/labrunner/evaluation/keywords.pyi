@@ -30,6 +30,9 @@ class EvalSetOptions(TypedDict, total=False):
     fail_on_error: bool | float
     continue_on_fail: bool
     retry_on_error: int
+    replay: str | Path
+    """A run whose recorded calls answer in the place of models' providers: a path or an id."""
+    replay_mode: Literal["strict", "reuse"]
     keep_workspace: Literal["failed", "always", "never"]
     env_file: str | Path
     grace: float

@@ -1,6 +1,7 @@
 """How a run is carried out, from what somebody asked for in words or in Python: one way for both."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from labrunner.errors import InputError
@@ -11,7 +12,7 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.runner.start import RunOptions, default_grace_s
 from labrunner.sandbox.door import Check
 from labrunner.solve.origin import PythonTasks
-from labrunner.store.reading.listing import default_runs
+from labrunner.store.reading.listing import default_runs, find_run, nearest_runs
 
 
 def make_run_options(
@@ -35,6 +36,15 @@ def make_run_options(
         executors=python.executor,
         reread=python.reread,
     )
+
+
+def find_replayed(asked: Asked) -> Asked:
+    """The same with the run that is to be replayed as a path, whatever it was called. Raises InputError."""
+    overrides = asked.overrides
+    if overrides.replay is None:
+        return asked
+    paths = find_run(nearest_runs(asked.of_run.get("runs_dir") or default_runs()), overrides.replay)
+    return replace(asked, overrides=replace(overrides, replay=str(paths.root.resolve())))
 
 
 def refuse_one_id(asked: Asked, where: str, *, runs: int) -> None:

@@ -17,6 +17,7 @@ from labrunner.policy.capacity import CONNECTIONS
 NO_SANDBOX: Final = "none"
 """The kind of Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
+ReplayMode = Literal["strict", "reuse"]
 Population = Literal["tasks_like_these", "these_tasks"]
 """What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
 
@@ -301,6 +302,15 @@ class Policy:
     max_retries: int | None = None
     """How often a request to a provider is made again."""
     request_timeout_s: float | None = None
+    replay: str | None = None
+    """The directory of a run whose recorded calls answer those of this one; None: providers answer."""
+    replay_mode: ReplayMode = "strict"
+    """What follows where no recorded call answers: an error, or the provider is asked."""
+
+    @property
+    def is_strict_replay(self) -> bool:
+        """Whether no provider is ever asked."""
+        return self.replay is not None and self.replay_mode == "strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

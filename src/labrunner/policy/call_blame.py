@@ -2,7 +2,9 @@
 
 Rules: facts only: how a call ended, its status, the provider's own word for an error; never its sentences.
 The last call that says anything decides, in the order in which calls ended: what failed before an answer
-came was got over. A client that left says nothing, unless its provider had failed it before.
+came was got over. A client that left says nothing, unless its provider had failed it before. A call that a
+recording should have answered and could not decides before all others: whatever the agent did after it is
+not what is replayed.
 """
 
 from collections.abc import Iterable
@@ -12,7 +14,7 @@ from typing import Final, Literal, assert_never
 from labrunner.records.cause import Cause
 from labrunner.records.facts.model_call import NO_PRICE, CallCap, CallRow
 
-Saying = Literal["answered", "provider", "account", "unpriced", "agent", "nothing"]
+Saying = Literal["answered", "provider", "account", "unpriced", "recording", "agent", "nothing"]
 """What one call says: the model answered; somebody was at fault; or nothing at all."""
 _ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
 _ACCOUNT_KINDS: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_error"})
@@ -32,6 +34,8 @@ class CallBlame:
     message: str
     holds_in_any_case: bool = False
     """Whether it counts though the agent says that all went well: its model never answered anything."""
+    comes_first: bool = False
+    """Whether nothing counts that the agent did, or says by its exit status."""
 
 
 def find_cap(calls: Iterable[CallRow]) -> CallCap | None:
@@ -46,6 +50,8 @@ def find_blame(calls: Iterable[CallRow]) -> CallBlame | None:
     for call in calls:
         count += 1
         saying = read_call(call)
+        if saying == "recording":
+            return _blame_recording(call)
         was_answered = was_answered or saying == "answered"
         last = last if saying == "nothing" else call
     if last is None:
@@ -73,6 +79,11 @@ def find_blame(calls: Iterable[CallRow]) -> CallBlame | None:
     return None
 
 
+def _blame_recording(call: CallRow) -> CallBlame:
+    told = call.error.message if call.error else "a call is not in the recording"
+    return CallBlame(cause=Cause.REPLAY, reason="replay_miss", message=told, comes_first=True)
+
+
 def read_call(call: CallRow) -> Saying:
     """What one call says."""
     match call.end:
@@ -84,6 +95,8 @@ def read_call(call: CallRow) -> Saying:
             return "provider" if call.tries else "nothing"
         case "declined" if call.error is not None and call.error.kind == NO_PRICE:
             return "unpriced"
+        case "missed":
+            return "recording"
         case "declined" | "capped":
             return "agent"
         case "error":

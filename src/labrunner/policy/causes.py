@@ -67,6 +67,14 @@ CONSEQUENCES: Final[Mapping[Cause, Consequence]] = MappingProxyType(
             counted=True,
             spoils_work=True,
         ),
+        Cause.REPLAY: Consequence(
+            who="the recording that is replayed",
+            retried=False,
+            watched=False,
+            blamable=False,
+            counted=True,
+            spoils_work=True,
+        ),
         Cause.SOLVER: Consequence(
             who="a Python solver or scorer",
             retried=True,

@@ -31,7 +31,7 @@ _CALL: Final = (
     "tokens STRUCT(input BIGINT, output BIGINT, cache_read BIGINT, cache_write BIGINT, reasoning BIGINT, "
     "basis VARCHAR), cost_usd DOUBLE, price_source VARCHAR, priced_on VARCHAR, taken_out VARCHAR[], "
     "tries STRUCT(status INTEGER)[], error STRUCT(kind VARCHAR, message VARCHAR), trouble VARCHAR, "
-    "request VARCHAR, answer VARCHAR)"
+    "request VARCHAR, answer VARCHAR, replayed VARCHAR)"
 )
 _DOOR: Final = (
     f"STRUCT(ids {IDS}, attempt INTEGER, ordinal BIGINT, phase VARCHAR, way VARCHAR, host VARCHAR, "
@@ -263,7 +263,8 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
                     CASE WHEN c.tokens IS NOT NULL THEN coalesce(c.tokens.basis, 'reported') END AS basis,
                     c.cost_usd, c.price_source, TRY_CAST(c.priced_on AS DATE) AS priced_on,
                     coalesce(len(c.tries), 0) AS tries, c.error.kind AS error_kind, c.error.message AS error,
-                    coalesce(c.taken_out, []) AS taken_out, c.trouble, c.request, c.answer
+                    coalesce(c.taken_out, []) AS taken_out, c.trouble, c.request, c.answer,
+                    c.replayed IS NOT NULL AS replayed
                 FROM (SELECT run_id, attempt AS folder, "row" AS c FROM rows)
             """,
             key="ordinal",

@@ -11,5 +11,6 @@ class Cause(StrEnum):
     SANDBOX = "sandbox"
     PROVIDER = "provider"
     ACCOUNT = "account"
+    REPLAY = "replay"
     SOLVER = "solver"
     RUNNER = "runner"

@@ -210,6 +210,8 @@ class _Attempt:
 
 
 def _masker(scene: AttemptScene) -> Masker:
-    keys = (entry.key for entry in scene.variant.models if entry.key is not None)
+    known = scene.context.secrets
+    # Where recorded calls answer, a key may not be there: then it can't be said either.
+    keys = (entry.key for entry in scene.variant.models if entry.key is not None and entry.key in known)
     names = {*scene.variant.agent.secrets, *scene.task.grader.secrets, *keys}
-    return make_masker({name: scene.context.secrets[name] for name in names})
+    return make_masker({name: known[name] for name in names})

@@ -115,6 +115,8 @@ def end_before_grading(agent: AgentFacts, *, grade_on_agent_failure: bool) -> At
     """The end of an attempt that is not to be graded; None when the grader has its turn."""
     if agent.cap is not None and agent.cap.whose == "run" and agent.ended_by is None:
         return Cancelled(reason=f"budget_{agent.cap.limit}")
+    if agent.blame is not None and agent.blame.comes_first:
+        return Failed(cause=agent.blame.cause, reason=agent.blame.reason, message=agent.blame.message)
     if agent.error_cause is not None and agent.ended_by is None:
         return Failed(
             cause=agent.error_cause,

@@ -14,13 +14,14 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import SandboxFailed
-from labrunner.gateway.process.control import Admit, Capped
+from labrunner.gateway.process.control import Admit, Halting
 from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.ports import HOSTS_PORT, MODELS_PORT
 from labrunner.gateway.variables import name_models, name_proxy
 from labrunner.sandbox.door import HasDoors, Phase, PhaseName, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.tapes import find_tapes
 
 PLANTED: Final = (MODELS_PORT, HOSTS_PORT)
 
@@ -75,7 +76,7 @@ class Reaching:
         return make_door_token(self.scene.assignment.token, phase.name)
 
     def _make_admit(self, phase: Phase) -> Admit:
-        scene = self.scene
+        scene, policy = self.scene, self.scene.context.experiment.policy
         return Admit(
             visit=f"{scene.assignment.token}.{phase.name}",
             ids=scene.ids,
@@ -87,11 +88,13 @@ class Reaching:
             hosts=phase.network.hosts,
             caps=tell_caps(scene.variant.agent.limits),
             host=None if self.reach.way == "planted" else self.reach.host,
+            replay=policy.replay_mode if policy.replay is not None else None,
+            tapes=tuple(map(str, find_tapes(scene))) if phase.network.models else (),
         )
 
-    def heed(self, capped: Capped) -> None:
+    def heed(self, halting: Halting) -> None:
         """End the agent: what it asks for is not to be had any more."""
-        del capped  # the call's row says which cap it was
+        del halting  # the call's row says why
         self.halt.set()
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.gateway.process.control import Capped, ToldCaps
+from labrunner.gateway.process.control import Capped, Halting, ToldCaps
 from labrunner.gateway.recording.calljournal import read_calls
 from tests.kit.gateway.owning import (
     LOOPBACK,
@@ -163,11 +163,11 @@ async def test_without_an_owner_it_ends_when_the_last_sandbox_does(
 
 
 async def test_a_reached_cap_is_told_once_it_is_on_disk(tmp_path: Path, provider: Provider) -> None:
-    told: asyncio.Queue[tuple[Capped, list[str]]] = asyncio.Queue()
+    told: asyncio.Queue[tuple[Halting, list[str]]] = asyncio.Queue()
     folder = tmp_path / "trials/one/1"
 
-    def hear(capped: Capped) -> None:
-        told.put_nowait((capped, [row.end for row in read_calls(folder)]))
+    def hear(halting: Halting) -> None:
+        told.put_nowait((halting, [row.end for row in read_calls(folder)]))
 
     async with own(tmp_path, make_hello(tmp_path, provider.url)) as owner:
         port = (await owner.listen(LOOPBACK)).ports[0]
@@ -175,6 +175,7 @@ async def test_a_reached_cap_is_told_once_it_is_on_disk(tmp_path: Path, provider
         assert (await ask(port)).status_code == 200
         assert (await ask(port)).status_code == 402
         capped, ends = await asyncio.wait_for(told.get(), 10)
+    assert isinstance(capped, Capped)
     assert (capped.whose, capped.limit, ends) == ("attempt", "requests", ["answered", "capped"])
 
 

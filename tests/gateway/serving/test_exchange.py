@@ -17,6 +17,7 @@ from labrunner.records.facts.model_call import BodyRow, CallRow, CallTokens
 from tests.kit.gateway import answers
 from tests.kit.gateway.front import TOKEN, Front, make_client, run_gateway
 from tests.kit.gateway.provider import KEY, Fail, Provider, run_provider
+from tests.kit.gateway.requests import CASES, USER, stream_of
 
 
 @pytest.fixture
@@ -25,18 +26,6 @@ async def provider() -> AsyncIterator[Provider]:
         yield running
 
 
-USER = [{"role": "user", "content": "hello"}]
-CASES: list[tuple[str, Dialect, str, dict[str, Any]]] = [
-    ("openai_chat", "openai", "/chat/completions", {"model": "gpt-4o", "messages": USER, "max_tokens": 50}),
-    ("openai_responses", "openai", "/responses", {"model": "gpt-5", "input": USER, "max_output_tokens": 50}),
-    ("anthropic", "anthropic", "/v1/messages", {"model": "claude-x", "messages": USER, "max_tokens": 50}),
-    (
-        "gemini",
-        "gemini",
-        "/v1beta/models/gemini-x:generateContent",
-        {"contents": [{"parts": [{"text": "hello"}]}], "generationConfig": {"maxOutputTokens": 50}},
-    ),
-]
 CHAT = CASES[0][3]
 
 
@@ -47,12 +36,6 @@ async def ask(front: Front, path: str, body: dict[str, Any], **more: Any) -> htt
 
 def chat(front: Front, **fields: Any) -> Any:
     return ask(front, "/openai/chat/completions", {**CHAT, **fields})
-
-
-def stream_of(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    if "generateContent" in path:
-        return path.replace("generateContent", "streamGenerateContent") + "?alt=sse&key=x", body
-    return path, {**body, "stream": True}
 
 
 async def read_pieces(client: httpx.AsyncClient, body: dict[str, Any]) -> AsyncIterator[bytes]:

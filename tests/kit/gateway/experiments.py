@@ -136,5 +136,6 @@ async def run(experiment: Experiment, runs_dir: Path, **changes: Any) -> Ran:
     async def watch(live: Live) -> None:
         del live
 
-    options = RunOptions(runs_dir=runs_dir, secrets={KEY_NAME: KEY}, run_id="the-run", **changes)
+    given = {"secrets": {KEY_NAME: KEY}, "run_id": "the-run", **changes}
+    options = RunOptions(runs_dir=runs_dir, **given)
     return Ran(end=await run_experiment(experiment, options, watch))

@@ -15,6 +15,7 @@ from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.pricelist import OwnPrice, PriceList
 from labrunner.gateway.metering.purse import Caps, Purse
 from labrunner.gateway.recording.calljournal import CallJournal, open_journal, read_bodies, read_calls
+from labrunner.gateway.replaying.tape import Tape
 from labrunner.gateway.serving.caller import Caller, ProviderEntry
 from labrunner.gateway.serving.listening import Callers, Service, listen_on_loopback, serve
 from labrunner.gateway.serving.providerlink import ProviderLink, open_link
@@ -71,6 +72,7 @@ async def run_gateway(
     server_tools: frozenset[str] = frozenset(),
     ids: Ids = IDS,
     attempt: int = 1,
+    tape: Tape | None = None,
     **entry: Any,
 ) -> AsyncIterator[Front]:
     folder.mkdir(exist_ok=True)
@@ -84,6 +86,7 @@ async def run_gateway(
         providers=frozenset(DIALECTS),
         purses=(purse, run),
         journal=journal,
+        tape=tape,
     )
     callers = Callers([caller])
     async with AsyncExitStack() as stack:

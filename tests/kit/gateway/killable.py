@@ -42,12 +42,17 @@ class Killable:
     sandbox: str
     tasks: int = 1
     key: str = KEY_NAME
+    key_value: str | None = KEY
+    agent: str = STREAM
+    run_id: str = "the-run"
+    words: tuple[str, ...] = ()
+    """More words for `lab`."""
 
     def write(self) -> None:
         self.folder.mkdir(exist_ok=True)
         (self.folder / "agent").mkdir()
         (self.folder / "grader").mkdir()
-        (self.folder / "agent/agent.py").write_text(STREAM)
+        (self.folder / "agent/agent.py").write_text(self.agent)
         (self.folder / "grader/judge.py").write_text(JUDGE)
         (self.folder / "tasks.jsonl").write_text(
             "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(self.tasks))
@@ -75,15 +80,17 @@ keep: {{workspace: always}}
 
     @property
     def run(self) -> Path:
-        return self.folder / ".lab" / "runs" / "the-run"
+        return self.folder / ".lab" / "runs" / self.run_id
 
     async def start(self) -> asyncio.subprocess.Process:
-        begun = ("continue", "the-run") if self.run.is_dir() else ("run", "--run-id", "the-run")
+        begun = ("continue", self.run_id) if self.run.is_dir() else ("run", "--run-id", self.run_id)
+        known = {} if self.key_value is None else {KEY_NAME: self.key_value}
         return await asyncio.create_subprocess_exec(
             LAB,
             *begun,
+            *self.words,
             cwd=self.folder,
-            env={**os.environ, KEY_NAME: KEY},
+            env={**os.environ, **known},
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -98,8 +105,16 @@ keep: {{workspace: always}}
         """Folders of attempts, those that were cut off too."""
         return sorted(self.run.glob("trials/*/*"))
 
+    def read_chain(self, run: Path | None = None) -> str:
+        """What every result of a run is hashed into."""
+        chain: str = json.loads(((run or self.run) / "status.json").read_bytes())["chain"]
+        return chain
+
     def calls(self) -> list[CallRow]:
-        return [call for folder in self.attempts() for call in read_calls(folder)]
+        return [call for folder in self.attempts() for call in self.calls_of(folder)]
+
+    def calls_of(self, folder: Path) -> list[CallRow]:
+        return sorted(read_calls(folder), key=lambda call: call.ordinal)
 
     def answers(self) -> list[str]:
         return [path.read_text() for path in sorted(self.run.glob("trials/*/*/workspace/answer.txt"))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from labrunner.gateway.process.control import Admit, Capped, Hello, ToldCaps, ToldModel, ToldPrice
+from labrunner.gateway.process.control import Admit, Halting, Hello, ToldCaps, ToldModel, ToldPrice
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.place import GatewayPlace
 from tests.kit.gateway.callrows import IDS
@@ -42,8 +42,8 @@ async def own(run: Path, hello: Hello) -> AsyncIterator[GatewayOwner]:
         await owner.close()
 
 
-def ignore(capped: Capped) -> None:
-    del capped
+def ignore(halting: Halting) -> None:
+    del halting
 
 
 def find_daemons(run: Path) -> list[int]:

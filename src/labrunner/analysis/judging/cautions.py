@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Final
 
 from labrunner.analysis.describing.figures import Figures
@@ -49,6 +50,7 @@ def find_cautions(
     outage: Outage | None,
     budget: Budget | None = None,
     conduct: Conduct | None = None,
+    replay: str | None = None,
 ) -> tuple[Caution, ...]:
     """Everything that a reader of these figures should know."""
     suspicions = conduct.suspicions() if conduct is not None else {}
@@ -68,7 +70,18 @@ def find_cautions(
         found.append(Caution(kind="outage", variant_id=None, text=_describe_outage(outage)))
     if budget is not None:
         found.extend(_about_budget(figures, budget))
+    found.extend(about_replay(replay))
     return tuple(found)
+
+
+def about_replay(replay: str | None) -> Iterator[Caution]:
+    """Say of a run that replays another one that the two are one sample."""
+    if replay is not None:
+        text = (
+            f"replays {PurePath(replay).name}: models answered what is recorded there, so its trials are "
+            "no sample of their own; of the two runs only one counts"
+        )
+        yield Caution(kind="replayed", variant_id=None, text=text)
 
 
 def about_agents(conduct: Conduct, suspicions: Mapping[str, Suspicion]) -> Iterator[Caution]:

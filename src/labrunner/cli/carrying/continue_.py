@@ -14,7 +14,7 @@ from labrunner.cli.pieces import make_app
 from labrunner.display.sitting import tell_checks, tell_done_before, tell_end, watch
 from labrunner.display.text.saying import say, say_aside
 from labrunner.errors import ExitCode, InputError, LabError
-from labrunner.evaluation.request import make_run_options
+from labrunner.evaluation.request import find_replayed, make_run_options
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.table import flag
 from labrunner.runner.own_loop import run_alone
@@ -37,6 +37,7 @@ _Run = Annotated[
 def continue_(run: str | None, asked: Asked, words: Mapping[str, Any]) -> int:
     """Go on with one run, or with all; nothing to do is a success."""
     del words
+    asked = find_replayed(asked)
     log_dir, every = asked.of_run["runs_dir"], asked.of_command.get("every", False)
     if run and every:
         raise InputError(flag("all"), f"is every unfinished run, and {run} is one: choose")

@@ -26,6 +26,8 @@ def run(call: Call) -> int:
     """Run every target in turn; the first exit code that is not a success is the command's."""
     if call.reuse_edited and call.reuse is None:
         raise InputError(flag("reuse_edited"), f"needs {flag('reuse')} DIR: which runs to take results from")
+    if call.overrides.replay_mode is not None and call.overrides.replay is None:
+        raise InputError(flag("replay_mode"), f"needs {flag('replay')} RUN: whose calls answer")
     if call.dry_run:
         from labrunner.cli.carrying.plan import plan
 

@@ -15,7 +15,7 @@ from labrunner.analysis.judging.requirements import Requirements, parse_requirem
 from labrunner.cli.carrying.signature import add_command
 from labrunner.cli.pieces import find_runs, make_app
 from labrunner.errors import InputError
-from labrunner.evaluation.request import make_run_options, refuse_one_id
+from labrunner.evaluation.request import find_replayed, make_run_options, refuse_one_id
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
 from labrunner.experiment.options.overrides import Overrides
@@ -123,6 +123,7 @@ def make_target_app(
         if takes_runs and len(models) > 1:
             raise InputError(flag("model"), f"a retry has one model, but {len(models)} are named")
         runs_dir = asked.of_run["runs_dir"]
+        asked = find_replayed(asked)
         return act(
             Call(
                 targets=tuple(targets or _find_default(takes_runs=takes_runs, may_lack=may_lack)),

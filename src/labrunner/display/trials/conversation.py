@@ -102,15 +102,17 @@ class _Totals:
     tokens: dict[str, int] = field(default_factory=lambda: {"input_tokens": 0, "output_tokens": 0})
     cost_usd: float = 0.0
     unpriced: int = 0
+    replayed: int = 0
 
     def add(self, event: _Event) -> None:
         usage = _as_map(event.get("usage"))
         self.calls += 1
         self.failed += bool(event.get("error"))
+        self.replayed += bool(event.get("replayed"))
         for name in self.tokens:
             self.tokens[name] += int(_as_number(usage.get(name)) or 0)
         cost = _as_number(usage.get("cost_usd"))
-        self.cost_usd += cost or 0.0
+        self.cost_usd += 0.0 if event.get("replayed") else cost or 0.0
         self.unpriced += bool(usage) and cost is None
 
     def show(self) -> RenderableType | None:
@@ -118,8 +120,9 @@ class _Totals:
             return None
         told = [format_count(self.calls, "call")]
         told += [f"{self.failed} of them without an answer"] if self.failed else []
+        told += [f"{self.replayed} of them replayed, and free"] if self.replayed else []
         told.append(f"{self.tokens['input_tokens']:,} tokens in, {self.tokens['output_tokens']:,} out")
-        if self.unpriced < self.calls - self.failed:
+        if self.unpriced + self.replayed < self.calls - self.failed:
             told.append(format_usd(self.cost_usd))
         if self.unpriced:
             told.append(f"{format_count(self.unpriced, 'call')} without a price")
@@ -271,7 +274,8 @@ def _tell_call(event: _Event) -> Iterator[_Entry]:
         format_seconds(_as_number(event.get("seconds")) or 0.0),
     ]
     basis = usage.get("basis")
-    yield "call", ", ".join(told) + (f" ({basis}, not reported)" if basis else "")
+    word = "replayed" if event.get("replayed") else "call"
+    yield word, ", ".join(told) + (f" ({basis}, not reported)" if basis else "")
 
 
 def _tell_part(usage: _Event, name: str, noun: str, **parts: str) -> str:

@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from labrunner.experiment.options import kinds, spelling
-from labrunner.experiment.options.option import CONTINUED, REGRADED, Laid, Override, ReadByName, RunOption
+from labrunner.experiment.options.option import (
+    CONTINUED,
+    REGRADED,
+    Laid,
+    Override,
+    PolicyPart,
+    ReadByName,
+    RunOption,
+)
 
 _CONCURRENCY: Final = Override("max_concurrency", int | str | None)
 _SETS: Final = Override("sets", tuple[tuple[str, str], ...], "one after another")
@@ -156,6 +164,27 @@ EXPERIMENT_OPTIONS: Final = (
         bare="1",
         read=spelling.as_count,
         annotation="int",
+    ),
+    RunOption(
+        name="replay",
+        goal=PolicyPart(Override("replay", str | None), "replay"),
+        flags=("--replay",),
+        help="a run whose recorded calls answer, in the place of models' providers",
+        commands=CONTINUED,
+        metavar="RUN",
+        annotation="str | Path",
+        about="A run whose recorded calls answer in the place of models' providers: a path or an id.",
+        take=spelling.as_text,
+    ),
+    RunOption(
+        name="replay_mode",
+        goal=PolicyPart(Override("replay_mode", str | None), "replay_mode"),
+        flags=("--replay-mode",),
+        help="strict (the default): what is not recorded is an error; reuse: the provider is asked",
+        commands=CONTINUED,
+        read=spelling.as_replay_mode,
+        annotation='Literal["strict", "reuse"]',
+        take=spelling.as_replay_mode,
     ),
     RunOption(
         name="keep_workspace",

@@ -78,6 +78,19 @@ def is_failed(given: object, where: str) -> bool:
     return given == "failed"
 
 
+def as_replay_mode(given: object, where: str) -> object:
+    """How recorded calls answer."""
+    if given not in {"strict", "reuse"}:
+        raise InputError(where, f"expected 'strict' or 'reuse', found {given!r}")
+    return given
+
+
+def as_text(given: object, where: str) -> str:
+    """A path, or a name, as text."""
+    del where
+    return str(given)
+
+
 def listed(given: Any) -> list[Any]:  # noqa: ANN401 - one of something, or many
     """One of something, or many, as a list."""
     return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]

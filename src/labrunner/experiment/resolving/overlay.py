@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.document import Document, FieldPath, Place, parse_value
 from labrunner.experiment.authoring.problems import found
-from labrunner.experiment.options.option import Laid, RunOption
+from labrunner.experiment.options.option import Laid, PolicyPart, RunOption
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import OPTIONS, find_option
 
@@ -39,6 +39,13 @@ def apply_overrides(document: Document, overrides: Overrides) -> Document:
 def fields_set(overrides: Overrides) -> list[FieldSet]:
     """The fields of a file that options set, in the order in which they are laid over it."""
     return [*map(_set_by_path, overrides.sets), *_set_by_name(overrides)]
+
+
+def policy_parts(overrides: Overrides) -> dict[str, Any]:
+    """Fields of the policy that no file has, as options set them."""
+    parts = [option.goal for option in OPTIONS if isinstance(option.goal, PolicyPart)]
+    given = {part.field: getattr(overrides, part.override.name) for part in parts}
+    return {field: value for field, value in given.items() if value is not None}
 
 
 def _set_by_path(given: tuple[str, str]) -> FieldSet:

@@ -24,6 +24,7 @@ from labrunner.experiment.resolved import (
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid
 from labrunner.experiment.resolving.model_entries import resolve_models
+from labrunner.experiment.resolving.overlay import policy_parts
 from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
@@ -81,7 +82,7 @@ def _experiment(
         seed=file.seed,
         grade_on_agent_failure=file.grade_on_agent_failure,
         metadata=file.metadata,
-        policy=make_policy(file),
+        policy=replace(make_policy(file), **policy_parts(reading.overrides)),
         digest="",
     )
     _check_prompts(experiment.tasks, resolved, reading)

@@ -6,17 +6,15 @@ Only policy can be set: what a run measures stays what it was when it began.
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.authoring.problems import Problems, validate
-from labrunner.experiment.options.option import PolicyPart
 from labrunner.experiment.options.overrides import Overrides
-from labrunner.experiment.options.table import OPTIONS
 from labrunner.experiment.resolved import Policy
-from labrunner.experiment.resolving.overlay import FieldSet, apply_overrides, fields_set
+from labrunner.experiment.resolving.overlay import FieldSet, apply_overrides, fields_set, policy_parts
 from labrunner.experiment.resolving.resolution import make_policy
 
 SETTABLE: Final = tuple(each.name for each in fields(Policy) if each.name in ExperimentFile.model_fields)
@@ -36,7 +34,7 @@ def change_policy(policy: Policy, asked: Overrides) -> Policy:
             field = str(below[0])
             value = replace(getattr(policy, str(part)), **{field: getattr(value, field)})
         policy = replace(policy, **{str(part): value})
-    return replace(policy, **_parts(asked))
+    return replace(policy, **policy_parts(asked))
 
 
 def _refuse_measured(laid: Sequence[FieldSet]) -> None:
@@ -47,13 +45,6 @@ def _refuse_measured(laid: Sequence[FieldSet]) -> None:
                 f"is not policy, and a run goes on with what it began to measure; can be set: "
                 f"{', '.join(SETTABLE)}; to run with what changed: lab retry",
             )
-
-
-def _parts(asked: Overrides) -> dict[str, Any]:
-    """What no file has."""
-    parts = [option.goal for option in OPTIONS if isinstance(option.goal, PolicyPart)]
-    given = {part.field: getattr(asked, part.override.name) for part in parts}
-    return {field: value for field, value in given.items() if value is not None}
 
 
 def _decode(asked: Overrides) -> ExperimentFile:

@@ -17,11 +17,12 @@ from labrunner.errors import SandboxFailed
 from labrunner.experiment.allowlist import parse_list
 from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.gateway.metering.purse import CapReached, Caps, Purse
-from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, ToldCaps
+from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, Missed, ToldCaps
 from labrunner.gateway.process.doorways import Doorway, Party, Services, plant_doorway, share_doorway
 from labrunner.gateway.process.refilling import sum_attempt
 from labrunner.gateway.recording.calljournal import CALLS, open_journal
 from labrunner.gateway.recording.doorjournal import open_doors
+from labrunner.gateway.replaying.tape import Tape, open_tape
 from labrunner.gateway.serving.caller import Caller
 
 
@@ -97,7 +98,7 @@ class Attendance:
 
     async def _prepare(self, admitted: Admit) -> Party:
         # Most begin with an empty folder: a thread would cost them more than a look.
-        if admitted.hosts or (Path(admitted.folder) / CALLS).exists():
+        if admitted.hosts or admitted.tapes or (Path(admitted.folder) / CALLS).exists():
             return await asyncio.to_thread(self._make_party, admitted)
         return self._make_party(admitted)
 
@@ -120,6 +121,8 @@ class Attendance:
                 purses=(purse, self._purse),
                 journal=open_journal(folder),
                 on_capped=partial(self._tell_capped, admitted.visit),
+                tape=self._open_tape(admitted),
+                on_missed=partial(self._tell_missed, admitted.visit),
             )
         if admitted.hosts:
             visitor = Visitor(
@@ -131,6 +134,12 @@ class Attendance:
                 journal=open_doors(folder),
             )
         return Party(caller=caller, visitor=visitor)
+
+    def _open_tape(self, admitted: Admit) -> Tape | None:
+        """What answers in a provider's place; an attempt without recorded calls has an empty one."""
+        if admitted.replay is None:
+            return None
+        return open_tape(admitted.replay, map(Path, admitted.tapes), Path(admitted.folder))
 
     async def _let_in(self, stay: Stay) -> None:
         """Have the doors where the phase comes to."""
@@ -215,6 +224,9 @@ class Attendance:
 
     def _tell_capped(self, name: str, reached: CapReached) -> None:
         self._tell(Capped(visit=name, whose=reached.whose, limit=reached.limit))
+
+    def _tell_missed(self, name: str) -> None:
+        self._tell(Missed(visit=name))
 
     def _tell_broken(self, name: str, message: str) -> None:
         self._tell(Broken(visit=name, message=message))

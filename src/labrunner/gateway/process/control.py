@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from labrunner.experiment.resolved import ReplayMode
 from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.purse import Limit
 from labrunner.records.encoding.ids import Ids
 
-VERSION = 1
+VERSION = 2
 
 
 class ToldPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +88,10 @@ class Admit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A process of its sandbox: when it is gone, so is the phase."""
     host: str | None = None
     """The shared address where it comes to; None: on the loopback of that process' network namespace."""
+    replay: ReplayMode | None = None
+    """How its calls are answered from recorded ones; None where a provider answers all."""
+    tapes: tuple[str, ...] = ()
+    """Folders of attempts whose calls answer, the preferred one first."""
 
     def __repr__(self) -> str:
         """Without the token."""
@@ -126,6 +131,12 @@ class Capped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     limit: Limit
 
 
+class Missed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A recording had no answer, and nobody else may give one: the agent is to be ended."""
+
+    visit: str
+
+
 class Broken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Its calls can't be written any more."""
 
@@ -135,7 +146,9 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 Request = Hello | Listen | Admit | Dismiss
 Reply = Done | Listening | Refused
-Event = Capped | Broken
+Halting = Capped | Missed
+"""What ends an agent."""
+Event = Halting | Broken
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -22,11 +22,13 @@ from labrunner.gateway.process.control import (
     Capped,
     Dismiss,
     Event,
+    Halting,
     Hello,
     Inquiry,
     Listen,
     Listening,
     Message,
+    Missed,
     Refused,
     Reply,
     Request,
@@ -52,7 +54,7 @@ class Admitted:
     """A phase that is served, as its attempt holds it."""
 
     admit: Admit
-    on_capped: Callable[[Capped], None]
+    on_halted: Callable[[Halting], None]
     broken: str = ""
 
 
@@ -88,12 +90,12 @@ class GatewayOwner:
             self._shared[host] = reply
         return self._shared[host]
 
-    async def admit(self, admit: Admit, on_capped: Callable[[Capped], None]) -> None:
+    async def admit(self, admit: Admit, on_halted: Callable[[Halting], None]) -> None:
         """Have a phase served where it is now; also by every process after this one. Raises SandboxFailed."""
         known = self._admitted.get(admit.visit)
         if known is not None and known.admit == admit and self._line is not None:
             return
-        self._admitted[admit.visit] = Admitted(admit=admit, on_capped=on_capped)
+        self._admitted[admit.visit] = Admitted(admit=admit, on_halted=on_halted)
         try:
             await self._ask(admit)
         except BaseException:
@@ -223,8 +225,8 @@ class GatewayOwner:
     def _heed(self, event: Event) -> None:
         known = self._admitted.get(event.visit)
         match event:
-            case Capped() if known is not None:
-                known.on_capped(event)
+            case Capped() | Missed() if known is not None:
+                known.on_halted(event)
             case Broken(message=message) if known is not None:
                 known.broken = message
             case _:

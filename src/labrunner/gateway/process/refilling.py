@@ -11,7 +11,7 @@ from labrunner.records.facts.model_call import CallRow
 
 
 def sum_takings(rows: Iterable[CallRow]) -> Taking:
-    """What calls took, as purses count it."""
+    """What calls took, as purses count it; where a recording answered, what they took then."""
     cost, tokens, requests = Decimal(), 0, 0
     for row in rows:
         cost += Decimal(repr(row.cost_usd or 0.0))
@@ -26,8 +26,9 @@ def sum_attempt(folder: Path) -> Taking:
 
 
 def sum_run(trials: Path) -> Taking:
-    """What all attempts of a run took, those that were cut off too. Raises DamagedRun."""
+    """What all attempts of a run paid, those that were cut off too. Raises DamagedRun."""
     total = Taking()
     for path in trials.glob(f"*/*/{CALLS}"):
-        total = total.plus(sum_attempt(path.parent))
+        paid = (row for row in read_calls(path.parent) if row.replayed is None)
+        total = total.plus(sum_takings(paid))
     return total

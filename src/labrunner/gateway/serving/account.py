@@ -15,6 +15,7 @@ from labrunner.gateway.metering.pricelist import Cost
 from labrunner.gateway.metering.purse import Hold, Taking
 from labrunner.gateway.metering.weighing import Weighed, weigh
 from labrunner.gateway.recording.bodies import KeptBody, keep_bytes, keep_request
+from labrunner.gateway.replaying.tape import TapedCall
 from labrunner.gateway.serving.caller import Caller, ProviderEntry
 from labrunner.gateway.serving.providerlink import Sending
 from labrunner.records.encoding.canonical import stamp
@@ -50,6 +51,8 @@ class Account:
     """How it ends if nothing else is noted."""
     error: CallError | None = None
     cap: CallCap | None = None
+    taped: TapedCall | None = None
+    """The recorded call that answers it: what that one took is what this one is said to have taken."""
     is_closed: bool = False
 
     @property
@@ -79,6 +82,8 @@ class Account:
         self.caller.journal.write(row, [each for body in kept for each in body.rows])
 
     def _weigh(self, heard: Heard | None) -> tuple[Weighed | None, Cost | None]:
+        if self.taped is not None:
+            return _recall(self.taped.row)
         if self.ask is None or not self.sending.is_in_flight:
             return None, None
         weighed = weigh(self.ask, self.most, self.status, heard)
@@ -124,8 +129,29 @@ class Account:
             error=self.error,
             cap=self.cap,
             trouble=hearing.trouble if hearing else None,
+            replayed=self.taped.origin if self.taped else None,
         )
         return row, [body for body in (request, answer) if body is not None]
+
+
+def _recall(row: CallRow) -> tuple[Weighed | None, Cost | None]:
+    """What a recorded call took."""
+    told = row.tokens
+    if told is None:
+        return None, None
+    tokens = Tokens(
+        input=told.input,
+        output=told.output,
+        cache_read=told.cache_read,
+        cache_write=told.cache_write,
+        cache_write_1h=told.cache_write_1h,
+        reasoning=told.reasoning,
+    )
+    cost = None
+    if row.cost_usd is not None:
+        usd = Decimal(repr(row.cost_usd))
+        cost = Cost(usd=usd, source=row.price_source or "", priced_on=row.priced_on or "")
+    return Weighed(tokens=tokens, basis=told.basis), cost
 
 
 def _write_tokens(weighed: Weighed) -> CallTokens:

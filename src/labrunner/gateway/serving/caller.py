@@ -9,6 +9,7 @@ from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.pricelist import PriceList
 from labrunner.gateway.metering.purse import CapReached, Purse
 from labrunner.gateway.recording.calljournal import CallJournal
+from labrunner.gateway.replaying.tape import Tape
 from labrunner.gateway.serving.allowance import Allowance
 from labrunner.policy.capacity import CONNECTIONS
 from labrunner.records.encoding.ids import Ids
@@ -61,3 +62,7 @@ class Caller:
     allowance: Allowance = field(default_factory=Allowance, repr=False, compare=False)
     on_capped: Callable[[CapReached], None] | None = None
     """Told when a cap has refused a request, once that is on disk."""
+    tape: Tape | None = None
+    """Recorded calls that answer in a provider's place."""
+    on_missed: Callable[[], None] | None = None
+    """Told when they had no answer and nobody else may give one, once that is on disk."""

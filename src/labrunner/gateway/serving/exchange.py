@@ -6,7 +6,7 @@ outside is cut inside: it must not look whole.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,8 +16,9 @@ from labrunner.errors import LabError
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.recognising import Inbound, recognise
 from labrunner.gateway.dialects.speech import Ask, Declined
-from labrunner.gateway.metering.purse import CapReached, Taking, Unpriced, reserve
+from labrunner.gateway.metering.purse import CapReached, Purse, Taking, Unpriced, reserve
 from labrunner.gateway.metering.weighing import bound_tokens
+from labrunner.gateway.replaying.tape import TapedCall
 from labrunner.gateway.serving.account import Account
 from labrunner.gateway.serving.caller import Caller
 from labrunner.gateway.serving.errorshape import write_error
@@ -27,6 +28,7 @@ from labrunner.gateway.serving.headers import (
     find,
     read_retry_after,
 )
+from labrunner.gateway.serving.playback import PLAYABLE, open_recorded
 from labrunner.gateway.serving.providerlink import Opened, ProviderLink, Unreachable
 from labrunner.gateway.serving.wire import MAX_BODY, ClientGone, RequestHead, Wire
 from labrunner.gateway.streams.inflating import Unreadable, choose_encodings, inflate
@@ -141,7 +143,9 @@ class _Exchange:
     async def _answer(self, ask: Ask) -> None:
         self.account.ask = ask
         try:
-            await self._reserve(ask)
+            if await self._replay(ask):
+                return
+            await self._reserve(ask, self.account.caller.purses)
             headers = choose_for_provider(
                 self.head.headers,
                 self.link.entry.dialect,
@@ -157,6 +161,46 @@ class _Exchange:
         except Unreachable as error:
             status = 504 if self.account.sending.is_in_flight else 502
             await self._refuse(Declined(status=status, kind="api_error", message=str(error)), "unreachable")
+
+    async def _replay(self, ask: Ask) -> bool:
+        """Answer from a recording; False where a provider is to be asked. Raises CapReached, Unpriced."""
+        account, tape = self.account, self.account.caller.tape
+        if tape is None:
+            return False
+        taped = tape.take(ask, account.entry.name, account.ordinal)
+        if taped is None and tape.mode == "reuse":
+            return False
+        # The agent's own limits end it where they did then; the run pays nothing.
+        await self._reserve(ask, account.caller.purses[:1])
+        if taped is None:
+            await self._miss(tape.describe_miss(ask, account.entry.name, account.ordinal))
+        else:
+            await self._play(ask, taped)
+        return True
+
+    async def _play(self, ask: Ask, taped: TapedCall) -> None:
+        account, row = self.account, taped.row
+        if row.end not in PLAYABLE and row.end != "unreachable":
+            await self._miss(f"call {account.ordinal + 1} was refused then ({row.end}) and would not be now")
+            return
+        account.taped = taped
+        account.sending.tries += row.tries
+        if row.end == "unreachable":
+            error = row.error or CallError(kind="api_error", message="no answer came")
+            kind = error.kind or "api_error"
+            declined = Declined(status=row.status or 502, kind=kind, message=error.message)
+            await self._refuse(declined, "unreachable")
+            return
+        await self._relay(ask, await open_recorded(taped))
+
+    async def _miss(self, told: str) -> None:
+        """No recorded call answers, and nobody else may: what the agent does from here on is not replayed."""
+        message = f"the recording has no answer: {told}"[:_LONGEST]
+        try:
+            await self._refuse(Declined(status=404, kind="replay_miss", message=message), "missed")
+        finally:
+            if (tell := self.account.caller.on_missed) is not None:
+                tell()
 
     async def _refuse_capped(self, reached: CapReached) -> None:
         """The row names whose cap it was, and which: how the agent ended follows from it."""
@@ -176,7 +220,7 @@ class _Exchange:
         await account.close()
         await self.wire.send_whole(declined.status, write_error(account.entry.dialect, declined))
 
-    async def _reserve(self, ask: Ask) -> None:
+    async def _reserve(self, ask: Ask, purses: Sequence[Purse]) -> None:
         account, entry = self.account, self.link.entry
         purse = account.caller.purses[0]
         past = purse.spent.tokens + purse.held.tokens
@@ -186,7 +230,7 @@ class _Exchange:
         else:
             cost = entry.prices.bound(ask.model or "", most, account.started, tier=ask.tier)
             taking = Taking(cost_usd=cost.usd if cost else None, tokens=most.total, requests=1)
-        account.hold = await reserve(account.caller.purses, taking)
+        account.hold = await reserve(purses, taking)
 
     async def _relay(self, ask: Ask, opened: Opened) -> None:
         account = self.account

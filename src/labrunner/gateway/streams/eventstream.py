@@ -10,6 +10,12 @@ from typing import Final
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _MARK: Final = b"\xef\xbb\xbf"
+_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":", _MARK)
+
+
+def looks_like_events(data: bytes) -> bool:
+    """Whether bytes of an answer are a stream of events, where no header says so any more."""
+    return data.lstrip(b"\r\n").startswith(_STARTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ import msgspec
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.speech import Ask, Complaint, Heard, Protocols, WantedCall
 from labrunner.gateway.recording.bodies import unpack
+from labrunner.gateway.streams.eventstream import looks_like_events
 from labrunner.records.facts.model_call import BodyRow, CallRow
 
-_EVENT_STARTS: Final = (b"data:", b"event:", b"id:", b"retry:", b":", b"\xef\xbb\xbf")
 _WORDS: Final = ("response_id", "model", "stop_reason", "text", "reasoning", "refusal", "tier", "is_over")
 
 
@@ -45,9 +45,8 @@ def hear_answer(call: CallRow, body: BodyRow) -> Heard:
     data = unpack(body)
     if not isinstance(data, bytes) or call.protocol not in get_args(Protocols):
         raise ValueError(f"the body {body.digest} is no answer of the protocol {call.protocol!r}")
-    is_stream = data.lstrip(b"\r\n").startswith(_EVENT_STARTS)
     ask = Ask(protocol=call.protocol, purpose="generate", path="")  # type: ignore[arg-type] # asked above
-    kind = "text/event-stream" if is_stream else "application/json"
+    kind = "text/event-stream" if looks_like_events(data) else "application/json"
     hearing = Hearing(ask, content_type=kind, encoding="")
     hearing.take(data)
     hearing.finish()

@@ -179,6 +179,8 @@ def _tell_outcome(call: CallRow, heard: Heard | None, said: int | None) -> Plain
         told["output"] = said
     if call.taken_out:
         told["taken_out"] = list(call.taken_out)
+    if call.replayed is not None:
+        told["replayed"] = True
     if call.end != "answered":
         told["error"] = _tell_error(call)
     return told

@@ -2,11 +2,12 @@
 
 Rules: a call counts as a request if it was passed on and asks for something that is billed, whatever came
 of it. A sum of money holds what has a price; how many calls have none is told beside it, and where no call
-has one there is no sum. What is 0 for every call is left out, but for requests and tokens.
+has one there is no sum. What is 0 for every call is left out, but for requests and tokens. Calls that a
+recording answered took nothing: what they took when they were recorded is summed apart, as `replayed_…`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from labrunner.records.facts.model_call import CallRow
@@ -14,7 +15,7 @@ from labrunner.records.facts.model_call import CallRow
 UNPRICED: Final = "unpriced_requests"
 """Calls that used tokens of a model without a price: the sum of money is then from below."""
 _FREE: Final = frozenset({"models", "count_tokens"})
-_NOT_PASSED_ON: Final = frozenset({"declined", "capped"})
+_NOT_PASSED_ON: Final = frozenset({"declined", "capped", "missed"})
 
 
 def is_request(call: CallRow) -> bool:
@@ -35,9 +36,22 @@ def prefer_calls(reported: Mapping[str, float | int], calls: Iterable[CallRow]) 
 
 def sum_calls(calls: Iterable[CallRow]) -> dict[str, float | int]:
     """Requests, tokens and money of calls; nothing where there are none."""
-    made = [call for call in calls if is_request(call)]
-    if not made:
-        return {}
+    every = [call for call in calls if is_request(call)]
+    made = [call for call in every if call.replayed is None]
+    replayed = [call for call in every if call.replayed is not None]
+    if not replayed:
+        return _sum_made(made) if made else {}
+    prices = [call.cost_usd for call in replayed if call.cost_usd is not None]
+    return {
+        **({} if made else {"cost_usd": 0.0}),
+        **_sum_made(made),
+        "replayed_requests": len(replayed),
+        "replayed_tokens": sum(call.tokens.input + call.tokens.output for call in replayed if call.tokens),
+        **({"replayed_cost_usd": math.fsum(prices)} if prices else {}),
+    }
+
+
+def _sum_made(made: Sequence[CallRow]) -> dict[str, float | int]:
     told = [call.tokens for call in made if call.tokens is not None]
     parts = {
         "cache_read_tokens": sum(each.cache_read for each in told),

@@ -10,9 +10,10 @@ import msgspec
 
 from labrunner.records.encoding.ids import Digest, Ids, Index, Name, Ordinal
 
-CallEnd = Literal["answered", "error", "unreachable", "cut", "client_gone", "declined", "capped"]
+CallEnd = Literal["answered", "error", "unreachable", "cut", "client_gone", "declined", "capped", "missed"]
 """How a call ended: with an answer; with an error that the provider told; without any answer; with an answer
-that broke off; because the client left; or without being passed on (`declined`, `capped`)."""
+that broke off; because the client left; or without being passed on (`declined`, `capped`, and `missed`: a
+recording that was to answer it has no such call)."""
 TokenBasis = Literal["reported", "counted", "reserved"]
 """Where token counts come from: the provider; what was seen of an answer that broke off; or the bound
 that was set aside, where nothing was seen."""
@@ -115,6 +116,8 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Set where a cap kept the call from being passed on."""
     trouble: str | None = None
     """Why the answer could not be understood, where that is so."""
+    replayed: Name | None = None
+    """The recorded call that answered it: nobody was asked, and tokens and money are what that call took."""
 
 
 class BodyRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

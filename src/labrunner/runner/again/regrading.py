@@ -119,7 +119,7 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
     new = replace(
         bring_grader(old, str(regrading.grader_dir) if regrading.grader_dir is not None else None),
         replications=old.replications * regrading.times,
-        policy=replace(old.policy, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)),
+        policy=replace(old.policy, replay=None, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)),
     )
     # Missing verdicts are data; that there is none at all is not a success.
     planned = len(Schedule.of(new))

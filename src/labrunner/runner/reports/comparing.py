@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Final
 
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all
-from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked
+from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked, about_replay
 from labrunner.analysis.judging.requirements import Requirements, find_unmet
 from labrunner.analysis.judging.retryshift import RetryShift, report_retries
 from labrunner.errors import InputError
@@ -34,10 +35,13 @@ class Contest:
     """Trials that were marked, agents that seem never to have run; each with what to write for its run."""
     differences: tuple[str, ...] = ()
     """What is not the same about the tasks of the runs, in sentences."""
+    shared: tuple[str, ...] = ()
+    """Which of the runs replay which, in sentences: they are one sample."""
 
     def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
         """What is required and not met, in sentences."""
-        return find_unmet(
+        shared = self.shared if requirements.pairs else ()
+        return shared + find_unmet(
             requirements,
             self.figures,
             self.retry_shift,
@@ -65,6 +69,7 @@ def compare_runs(
     return Contest(
         arms=arms,
         differences=tuple(tell_differences(labels, [each.experiment for each in results], pair_by)),
+        shared=tuple(_find_shared(results, labels)),
         figures=figures,
         comparisons=compare_all(pairs),
         retry_shift=report_retries(
@@ -73,16 +78,35 @@ def compare_runs(
             margin=min(each.experiment.retry_margin for each in results),
         ),
         cautions=tuple(
-            (address(paths), replace(caution, variant_id=f"{prefix}{caution.variant_id}"))
+            (address(paths), _name_caution(caution, prefix))
             for paths, each, prefix in zip(runs, results, prefixes, strict=True)
             for caution in _find_cautions(each)
         ),
     )
 
 
+def _name_caution(caution: Caution, prefix: str) -> Caution:
+    """The same for one of several runs; one about a run as a whole names it by its prefix."""
+    if caution.variant_id is None:
+        return replace(caution, text=f"{prefix} {caution.text}" if prefix else caution.text)
+    return replace(caution, variant_id=f"{prefix}{caution.variant_id}")
+
+
 def _find_cautions(results: Results) -> Iterator[Caution]:
     yield from about_marked(_name_figures(results, ""))
     yield from about_agents(results.conduct, results.conduct.suspicions())
+    yield from about_replay(results.replay)
+
+
+def _find_shared(results: Sequence[Results], labels: Sequence[str]) -> Iterator[str]:
+    """Say which runs have the answers of the same calls: by replaying one of them, or the same third one."""
+    known: dict[str, str] = {}
+    for each, label in zip(results, labels, strict=True):
+        known.setdefault(PurePath(each.replay or each.run_id).name, label)
+    for each, label in zip(results, labels, strict=True):
+        other = known.get(PurePath(each.replay).name) if each.replay is not None else None
+        if other is not None and other != label:
+            yield f"{label} and {other} have the same recorded answers: they can't be held against each other"
 
 
 def label_runs(run_ids: Sequence[str]) -> list[str]:

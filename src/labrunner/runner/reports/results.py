@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePath
 
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
 from labrunner.analysis.comparing.pairing import Arm
@@ -64,8 +65,15 @@ class Results:
             population=self.experiment.population,
             retry_margin=self.experiment.retry_margin,
             conduct=self.conduct,
+            replay=self.replay,
         )
         return seal_summary(made, self.basis)
+
+    @property
+    def replay(self) -> str | None:
+        """The run that it replays; not itself, where it reuses what its attempts heard before a crash."""
+        replay = self.experiment.policy.replay
+        return None if replay is None or PurePath(replay).name == self.run_id else replay
 
     def arms(self, *, prefix: str = "", pair_by: PairBy = "id") -> tuple[Arm, ...]:
         """The run's variants, as sides of comparisons: within the run, or with other runs' by content."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.options.layers import read_overrides
 from labrunner.experiment.options.overrides import Overrides
-from labrunner.experiment.options.table import find_option
+from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.revising.changes import changes
 from labrunner.experiment.revising.new_policy import change_policy
@@ -66,6 +66,7 @@ async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, w
         )
     experiment = read_experiment(paths)
     now = refuse_changed(experiment, record, paths, options.reread)
+    _refuse_replay(experiment, asked, paths)
     experiment = replace(reach_as(experiment, now), policy=change_policy(experiment.policy, asked))
     await check(experiment, options)
     reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
@@ -76,6 +77,18 @@ async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, w
 
     beginning = Beginning(experiment=experiment, paths=paths, reuse=reuse, refuse=refuse)
     return await launch(beginning, options, watch)
+
+
+def _refuse_replay(experiment: Experiment, asked: Overrides, paths: RunPaths) -> None:
+    """Refuse to make a run half a replay: what it began as stays what it is."""
+    known = (None, experiment.policy.replay, str(paths.root.resolve()))
+    if asked.replay not in known:
+        raise InputError(
+            flag("replay"),
+            f"{paths.root.name} did not begin as a replay of {asked.replay}; it can reuse what its own "
+            f"attempts heard before they were cut off: {flag('replay')} {address(paths)} "
+            f"{flag('replay_mode')} reuse",
+        )
 
 
 def plan_reuse_again(experiment: Experiment, record: RunRecord, paths: RunPaths) -> ReusePlan:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from labrunner.errors import StoreError
+from labrunner.experiment.options.layers import read_overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.barrier import FRESH
@@ -54,6 +55,8 @@ class ReuseSource:
     """What is known to be lost of it."""
     damage: StoreError | None = None
     """Why nothing can be taken from it: its record is not as it was written."""
+    replay: str | None = None
+    """The run that it replays, if it does."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -175,11 +178,11 @@ def open_sources(runs: Iterable[RunPaths]) -> list[ReuseSource]:
 
 def _open_source(paths: RunPaths) -> ReuseSource:
     try:
-        read_run(paths)
+        replay = read_overrides(read_run(paths).overrides).replay
     except StoreError as error:
         return ReuseSource(paths=paths, invalidated=frozenset(), loss=None, damage=error)
     marked = frozenset(mark.trial_id for mark in read_invalidations(paths))
-    return ReuseSource(paths=paths, invalidated=marked, loss=find_loss(paths))
+    return ReuseSource(paths=paths, invalidated=marked, loss=find_loss(paths), replay=replay)
 
 
 def _spread_marks(sources: Sequence[ReuseSource], trials: frozenset[str]) -> list[ReuseSource]:
@@ -239,6 +242,8 @@ def _take_from(
         if idx is None or plan.is_reused(idx):
             continue
         objection = finder.objection(row, idx, source.invalidated)
+        if objection is None and source.replay not in (None, finder.experiment.policy.replay):
+            objection = "answered from a recording"
         if objection is None:
             plan.taken[idx] = mark
             plan.again.pop(idx, None)

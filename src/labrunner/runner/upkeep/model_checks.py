@@ -13,7 +13,7 @@ from labrunner.sandbox.door import Check
 
 def check_models(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
     """Every model has its key, and a price where money is limited; a network beside them is said."""
-    for entry in experiment.models:
+    for entry in () if experiment.policy.is_strict_replay else experiment.models:
         yield from _check_key(entry, given)
     if experiment.models and _limits_money(experiment):
         for entry in experiment.models:
@@ -29,8 +29,8 @@ async def try_models(experiment: Experiment, given: Mapping[str, str]) -> list[C
     from labrunner.gateway.process.introduction import tell_model
     from labrunner.gateway.trying import try_model
 
-    checks = []
-    for entry in experiment.models:
+    checks: list[Check] = []
+    for entry in () if experiment.policy.is_strict_replay else experiment.models:
         if entry.key is None or given.get(entry.key):
             tried = await try_model(tell_model(entry, experiment, given), entry.key)
             checks.append(Check(name=_name(entry), passed=tried.is_well, message=tried.told))

@@ -1,5 +1,6 @@
 """What is checked before anything is spent: `lab doctor`, and the first thing that `lab run` does."""
 
+import asyncio
 import os
 import resource
 import shutil
@@ -14,6 +15,7 @@ from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
 from labrunner.files.strangers.masking import SHORTEST
 from labrunner.runner.upkeep.model_checks import check_models
+from labrunner.runner.upkeep.replay_checks import check_replay
 from labrunner.sandbox.door import Check
 from labrunner.sandbox.processes.room import look_at
 from labrunner.sandbox.registry import find_kind
@@ -31,6 +33,7 @@ async def examine(
     checks = (
         *check_secrets(experiment, secrets),
         *check_models(experiment, secrets),
+        *await asyncio.to_thread(_look_at_replay, experiment),
         *check_solutions(experiment),
         *check_place(runs_dir, experiment.policy.min_free_disk_gb),
         *files,
@@ -38,6 +41,10 @@ async def examine(
     if any(check.severity == "error" for check in files):
         return checks  # sandboxes would fail for the same reason, and tell another
     return (*checks, *await executor.preflight())
+
+
+def _look_at_replay(experiment: Experiment) -> tuple[Check, ...]:
+    return tuple(check_replay(experiment))
 
 
 def check_files(experiment: Experiment, at_once: int) -> Iterator[Check]:
