@@ -12,6 +12,7 @@ import msgspec
 
 from labrunner.analysis.comparing.breakdown import Breakdown, break_down
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all, from_plain, to_plain
 from labrunner.analysis.describing.price import Standing, rank
@@ -36,7 +37,7 @@ class Report:
     """False in the summary of a run under way, which has nothing heavy in it."""
     figures: tuple[Figures, ...]
     comparisons: tuple[Comparison, ...]
-    """Every other variant against the first."""
+    """Every other variant against the first, and pairs that were required beside them: one family."""
     breakdown: Breakdown | None
     """Flaky tasks, tasks that tell variants apart, figures by tag; None in a summary without intervals."""
     standings: tuple[Standing, ...]
@@ -45,6 +46,11 @@ class Report:
     """None when nothing was retried."""
     outage: Outage | None
     cautions: tuple[Caution, ...]
+
+    @property
+    def marked(self) -> int:
+        """Finished trials that somebody marked as not to be used."""
+        return sum(each.invalidated for each in self.figures)
 
 
 def make_report(  # noqa: PLR0913 - all that a report speaks of
@@ -58,11 +64,15 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
     population: Population = "tasks_like_these",
     retry_margin: float = MARGIN,
     replay: str | None = None,
+    required: Sequence[tuple[str, str]] = (),
 ) -> Report:
     """Compute everything; `planned` names each variant's number of slots, in order."""
-    figures = compute_all(tally, planned, expense=expense, with_intervals=with_intervals)
+    figures = compute_all(
+        tally, planned, expense=expense, with_intervals=with_intervals, population=population
+    )
     arms = make_arms(tally, planned, population=population)
-    comparisons = compare_all([(arms[0], other) for other in arms[1:]]) if with_intervals else ()
+    family = join_family([(arms[0], other) for other in arms[1:]], arms, required)
+    comparisons = compare_all(family) if with_intervals else ()
     told = list(zip(arms, figures, strict=True))
     shift = report_retries(told, margin=retry_margin) if with_intervals else None
     outage = find_outage(expense.variants) if expense and with_intervals else None

@@ -3,7 +3,7 @@
 Rule: the same trials, tallied in schedule order, give the same summary, whoever asks for it and when.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import msgspec
@@ -36,8 +36,11 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
     population: Population = "tasks_like_these",
     retry_margin: float = MARGIN,
     replay: str | None = None,
+    required: Sequence[tuple[str, str]] = (),
 ) -> SummaryRecord:
     """Summarise what has been tallied; `planned` names each variant's number of slots, in order.
+
+    Pairs of variants that are `required` are compared too, in one family with the others.
 
     Without intervals nothing heavy is loaded, so a live run can refresh its summary as often as it likes.
     """
@@ -51,6 +54,7 @@ def summarise(  # noqa: PLR0913 - what a summary names besides its figures
         population=population,
         retry_margin=retry_margin,
         replay=replay,
+        required=required,
     )
     figures = report.figures
     return SummaryRecord(

@@ -17,8 +17,10 @@ def read_requirements(texts: list[str] | None, *, is_stable: bool, coverage: flo
     return parse_requirements(texts or [], is_stable=is_stable, coverage=coverage)
 
 
-def tell_unmet(unmet: tuple[str, ...]) -> int:
-    """Say what is not met, on standard error; the exit code that follows."""
+def tell_unmet(unmet: tuple[str, ...], notes: tuple[str, ...] = ()) -> int:
+    """Say what is not met, and what to know beside that, on standard error; the exit code that follows."""
     for sentence in unmet:
         say_aside(f"not met: {sentence}")
+    for sentence in notes:
+        say_aside(f"note: {sentence}")
     return int(ExitCode.NOT_MET if unmet else ExitCode.SUCCESS)

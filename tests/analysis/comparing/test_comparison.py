@@ -9,6 +9,7 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records.encoding.ids import make_trial_id
 from tests.kit.analysis.arms import ERROR, make_arm
+from tests.kit.analysis.trial_rows import graded
 
 
 def compare(baseline: Arm, other: Arm) -> Comparison:
@@ -179,9 +180,44 @@ def test_several_comparisons_are_adjusted_together() -> None:
     error = np.sqrt(np.var(flips, ddof=1) / 8 + 2.0**-3 / (8 * 7))
     assert p[:2] == pytest.approx([2 / 256, 2 * stats.t.sf(0.625 / error, 7)])
     assert [each.p_adjusted for each in answers] == pytest.approx([3 * p[0], 2 * p[1], p[2]])
-    assert [each.interval.level for each in answers] == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 0.95])
+    assert [each.interval.level for each in answers] == pytest.approx([1 - 0.05 / 3] * 3)
     assert [each.conclusion for each in found] == ["better", "better", "no difference shown"]
     assert {each.family for each in found} == {3}
+
+
+def test_what_only_a_further_step_of_holm_shows_is_told_at_the_level_of_that_step() -> None:
+    baseline = make_arm("a", {f"t{n}": [0.0] for n in range(12)})
+    others = [
+        make_arm("b", {f"t{n}": [1.0] for n in range(12)}),
+        make_arm("c", {f"t{n}": [float(n < 4)] for n in range(12)}),
+    ]
+    first, second = (each.others for each in compare_all([(baseline, other) for other in others]))
+    assert first is not None
+    assert second is not None
+    assert 0.05 / 2 < second.p < 0.05
+    assert (first.interval.level, second.interval.level) == pytest.approx((0.975, 0.95))
+    assert second.interval.low > 0
+
+
+def test_what_was_asked_counts_also_where_data_are_too_few_for_an_answer() -> None:
+    baseline = make_arm("a", {f"t{n}": [0.0] for n in range(8)})
+    whole = make_arm("b", {f"t{n}": [1.0] for n in range(8)})
+    lost = make_arm("c", {f"t{n}": [ERROR] for n in range(8)})
+    found, nothing = compare_all([(baseline, whole), (baseline, lost)])
+    assert found.others is not None
+    assert (nothing.others, found.family) == (None, 2)
+    assert found.others.p_adjusted == 2 * found.others.p
+
+
+def test_trials_that_were_marked_are_left_out_and_told_with_what_comes_out_with_them() -> None:
+    arms = [make_arm(name, {f"t{n}": [float(name == "b")] for n in range(8)}) for name in ("a", "b")]
+    for n in range(4):
+        arms[1].tally.mark(graded("b", f"t{n}", 1, value=0.0), "x")
+    found = compare(*arms)
+    assert (found.difference, found.marked, found.with_marked, found.conclusion) == (1.0, 4, 0.75, "better")
+    assert "4 trials are left out, marked as not to be used; with them the difference would be +0.750." in (
+        describe(found)
+    )
 
 
 def test_one_task_is_not_enough_data() -> None:

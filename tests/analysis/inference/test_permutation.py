@@ -178,3 +178,23 @@ def test_an_interval_at_its_share_of_alpha_leaves_out_zero_exactly_when_holm_rej
         for p, adjusted, share in zip(p_values, adjust_holm(p_values), shares, strict=True):
             assert (p < 0.05 / share) == (adjusted < 0.05)
             assert 1 <= share <= len(p_values)
+
+
+@pytest.mark.parametrize(
+    ("truth", "least"),
+    [
+        ([9.0] * 5, 0.945),
+        ([0.0] * 5, 0.945),
+        ([0.0, 2.0, 2.5, 3.0, 9.0], 0.93),
+        ([0.0, 9.0, 9.0, 9.0, 9.0], 0.90),
+    ],
+)
+def test_intervals_of_a_family_hold_all_together(truth: list[float], least: float) -> None:
+    """What Holm's steps show costs up to as much again: no rule has both its power and such intervals."""
+    chance = np.random.default_rng(7)
+    drawn = np.array(truth) + chance.standard_normal((3_000, len(truth)))
+    p_values = 2 * stats.norm.sf(np.abs(drawn))
+    shares = np.array([holm_shares(tuple(row), 0.05) for row in p_values.tolist()])
+    half = stats.norm.isf(0.05 / shares / 2)
+    held = (np.abs(drawn - np.array(truth)) <= half).all(axis=1).mean()
+    assert held >= least

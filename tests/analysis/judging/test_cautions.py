@@ -1,15 +1,17 @@
+from collections.abc import Mapping
+
 import msgspec
 
 from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND
 from labrunner.analysis.report import make_report
 from labrunner.analysis.sums.conduct import SYSTEM_CHANGED
-from labrunner.analysis.sums.tally import Tally
+from labrunner.analysis.sums.tally import NONE_MARKED, Tally
 from labrunner.records.rows import TrialRow
 from tests.kit.analysis.trial_rows import failed, graded
 
 
 def cautions_of(
-    *rows: TrialRow, tasks: int = 2, planned: int | None = None, invalidated: frozenset[str] = frozenset()
+    *rows: TrialRow, tasks: int = 2, planned: int | None = None, invalidated: Mapping[str, str] = NONE_MARKED
 ) -> dict[str, str]:
     tally = Tally({f"t{number}": None for number in range(tasks)}, invalidated)
     for row in rows:
@@ -43,9 +45,19 @@ def test_invalidated_trials_are_left_out_and_counted() -> None:
         graded(task_id="t1", value=0.0),
         graded(task_id="t1", repl_idx=1, value=1.0),
     ]
-    found = cautions_of(*rows, invalidated=frozenset({rows[1].ids.trial_id}))
-    assert found["invalidated"] == "a: 1 trial marked as not to be used, left out of every figure"
+    found = cautions_of(*rows, invalidated={rows[1].ids.trial_id: "the answer\nwas wrong"})
+    assert found["invalidated"] == (
+        "a: 1 trial marked as not to be used, left out of every figure; with it the mean would be 0.750; "
+        'why: "the answer was wrong" (1)'
+    )
     assert found["coverage"] == "a: only 67% of the planned trials are graded (2 of 3)"
+
+
+def test_reasons_of_marks_are_counted_and_the_first_of_many_named() -> None:
+    rows = [graded(task_id="t0", repl_idx=n, value=float(n % 2)) for n in range(10)]
+    marks = {row.ids.trial_id: f"reason {number // 2}" for number, row in enumerate(rows[:9])}
+    told = cautions_of(*rows, tasks=1, invalidated=marks)["invalidated"]
+    assert told.endswith('why: "reason 0" (2), "reason 1" (2), "reason 2" (2), and 2 further reasons')
 
 
 def test_coverage_lost_tasks_and_errors_are_told() -> None:

@@ -1,19 +1,25 @@
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.comparison import compare_all
+from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all
 from labrunner.analysis.judging.conditions import LikenessCondition, OrderCondition, parse_condition
-from labrunner.analysis.judging.requirements import find_unmet, parse_requirements
-from labrunner.analysis.judging.retryshift import CAUTION, RetryShift
+from labrunner.analysis.judging.requirements import (
+    find_notes,
+    find_unmet,
+    parse_requirements,
+    refuse_impossible,
+)
+from labrunner.analysis.judging.retryshift import CAUTION, RetryShift, report_retries
 from labrunner.analysis.report import make_arms
 from labrunner.analysis.sums.tally import Tally
 from labrunner.errors import InputError
-from labrunner.experiment.resolved import DeclaredMetric
-from labrunner.runner.reports.results import compare_family
+from labrunner.experiment.resolved import DeclaredMetric, Population
 from tests.kit.analysis.arms import make_arm
 from tests.kit.analysis.trial_rows import failed, graded
 
@@ -29,17 +35,12 @@ def make_tally(*, errors: int = 0) -> Tally:
     return tally
 
 
-def never(pairs: object) -> tuple[Comparison, ...]:
-    pytest.fail("nothing asked for a comparison")
-
-
 def gate(arms: Sequence[Arm], *texts: str) -> tuple[str, ...]:
     """What these arms do not meet; each of the others is shown against the first."""
-    shown = compare_all([(arms[0], other) for other in arms[1:]])
+    required = parse_requirements(texts)
+    family = join_family([(arms[0], other) for other in arms[1:]], arms, required.pairs)
     figures = [blank_figures(arm.name) for arm in arms]
-    return find_unmet(
-        parse_requirements(texts), figures, None, lambda pairs: compare_family(shown, arms, pairs)
-    )
+    return find_unmet(required, figures, None, compare_all(family))
 
 
 def blank_figures(name: str) -> Figures:
@@ -50,12 +51,11 @@ def blank_figures(name: str) -> Figures:
 def unmet(*texts: str, errors: int = 0, coverage: float | None = None) -> tuple[str, ...]:
     tally = make_tally(errors=errors)
     arms = make_arms(tally, PLANNED)
-    shown = compare_all([(arms[0], arms[1])])
     return find_unmet(
         parse_requirements(texts, coverage=coverage),
         compute_all(tally, PLANNED),
         None,
-        lambda pairs: compare_family(shown, arms, pairs),
+        compare_all([(arms[0], arms[1])]),
     )
 
 
@@ -78,7 +78,7 @@ def test_a_figure_is_asked_of_every_variant_or_of_one() -> None:
 
 def test_a_figure_that_is_not_known_is_not_met() -> None:
     tally = Tally({"t0": None})
-    found = find_unmet(parse_requirements(["pass >= 0"]), compute_all(tally, {"a": 1}), None, never)
+    found = find_unmet(parse_requirements(["pass >= 0"]), compute_all(tally, {"a": 1}), None, ())
     assert found == ("pass >= 0: a's pass is not known",)
 
 
@@ -90,7 +90,7 @@ def test_coverage_is_asked_of_every_variant() -> None:
 def test_stability_is_not_met_by_a_bad_verdict_only() -> None:
     def check(shift: RetryShift | None) -> tuple[str, ...]:
         required = parse_requirements([], is_stable=True)
-        return find_unmet(required, compute_all(make_tally(), PLANNED), shift, never)
+        return find_unmet(required, compute_all(make_tally(), PLANNED), shift, ())
 
     bad = RetryShift(
         variants=(), margin=0.02, answer="not bounded", notes=(), verdict="not bounded: x", caution=CAUTION
@@ -178,14 +178,10 @@ def test_the_same_question_has_the_same_answer_whichever_way_it_is_written() -> 
 
 def test_a_further_pair_joins_the_family_once() -> None:
     arms = [rates(name, passes) for name, passes in (("a", [1] * 8), ("b", [4] * 8), ("c", [2] * 8))]
-    shown = compare_all([(arms[0], other) for other in arms[1:]])
-    family = compare_family(shown, arms, [("b", "c"), ("c", "b"), ("a", "b")])
-    assert [(each.baseline, each.other, each.family) for each in family] == [
-        ("a", "b", 3),
-        ("a", "c", 3),
-        ("c", "b", 3),
-    ]
-    assert compare_family(shown, arms, [("b", "a")]) is shown
+    shown = [(arms[0], other) for other in arms[1:]]
+    family = join_family(shown, arms, [("b", "c"), ("c", "b"), ("a", "b")])
+    assert [(baseline.name, other.name) for baseline, other in family] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert join_family(shown, arms, [("b", "a")]) == shown
 
 
 def test_no_worse_than_a_margin_goes_by_the_end_of_the_interval() -> None:
@@ -200,7 +196,15 @@ def test_alike_within_a_margin_takes_two_one_sided_tests() -> None:
     even = [2, 3, 2, 3, 2, 3, 2, 3, 3, 2, 3, 2]
     arms = [rates("a", even), rates("b", [*even[:-1], 3])]
     assert gate(arms, "a ~ b within 0.06", "b ~ a within 0.06") == ()
-    assert "at 90%" in gate(arms, "a ~ b within 0.02")[0]
+    assert "at 95%" in gate(arms, "a ~ b within 0.02")[0]
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.04, 0.05, 0.053, 0.06, 0.1])
+def test_alike_is_no_worse_from_either_side(margin: float) -> None:
+    even = [2, 3, 2, 3, 2, 3, 2, 3, 3, 2, 3, 2]
+    arms = [rates("a", even), rates("b", [*even[:-1], 3])]
+    alike = gate(arms, f"a ~ b within {margin}")
+    assert bool(alike) == bool(gate(arms, f"a >= b - {margin}", f"b >= a - {margin}"))
 
 
 def test_better_by_more_than_a_margin_can_be_asked_for() -> None:
@@ -233,6 +237,138 @@ def test_surely_asks_for_the_end_of_the_interval() -> None:
     assert unmet("baseline.pass <= 0.7 surely", "treatment.pass >= 60% surely") == ()
     with pytest.raises(InputError, match="only pass and mean can be asked for surely"):
         parse_condition("coverage >= 0.9 surely")
+
+
+def test_surely_must_hold_however_errored_trials_had_ended() -> None:
+    assert unmet("treatment.pass >= 0.5 surely") == ()
+    (told,) = unmet("treatment.pass >= 0.5 surely", errors=3)
+    assert told == (
+        "treatment.pass >= 0.5 surely: the lower end of treatment's pass is 0.3434, however trials without a "
+        "grade had ended"
+    )
+    assert unmet("treatment.pass >= 0.5", errors=3) == ()
+
+
+def test_five_tasks_are_sure_of_nothing_but_themselves() -> None:
+    tally = Tally({f"t{n}": None for n in range(5)})
+    for n in range(5):
+        for repl_idx in range(4):
+            tally.add(graded("a", f"t{n}", repl_idx, value=1.0))
+
+    def check(text: str, population: Population) -> tuple[str, ...]:
+        figures = compute_all(tally, {"a": 20}, population=population)
+        return find_unmet(parse_requirements([text]), figures, None, ())
+
+    for text in ("pass >= 0.2 surely", "mean >= 0.2 surely", "a.low >= 0.2"):
+        (told,) = check(text, "tasks_like_these")
+        assert told.endswith(
+            "is not known: 5 tasks are too few to speak of others, it takes 6 (`population: these_tasks` "
+            "asks about these only)"
+        )
+        assert check(text, "these_tasks") == ()
+    assert check("pass >= 0.2", "tasks_like_these") == ()
+
+
+def seconds_of(*names: str, scale: DeclaredMetric) -> list[Arm]:
+    return [
+        make_arm(name, {f"t{n}": [3.0 + n + place] for n in range(8)}, metric="seconds", declared=scale)
+        for place, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "b >= a - 5",
+            "differences of `solved` are at most 1, so a margin of 5 decides nothing; expected one below 1, "
+            "such as 0.05",
+        ),
+        ("b >= a - 100%", "a margin of 1 decides nothing"),
+        ("b > a + 1", "a margin of 1 decides nothing"),
+        ("a ~ b within 5", "a margin of 5 decides nothing"),
+        ("a ~ b within 0", "no data show that two variants are exactly alike; expected a margin above 0"),
+    ],
+)
+def test_a_margin_that_the_scale_has_no_room_for_is_refused(text: str, told: str) -> None:
+    arms = [rates("a", [1] * 8), rates("b", [2] * 8)]
+    with pytest.raises(InputError, match="--require") as caught:
+        gate(arms, text)
+    assert f"{text!r}: " in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_percentage_is_refused_where_the_scale_is_not_0_to_1() -> None:
+    open_ended = seconds_of("a", "b", scale=DeclaredMetric(name="seconds", better="lower", min=0.0))
+    with pytest.raises(InputError, match="'b >= a - 5%': a percentage fits differences on a scale of 0 to 1"):
+        gate(open_ended, "b >= a - 5%")
+    assert gate(open_ended, "b >= a - 5") == ()
+    bounded = seconds_of("a", "b", scale=DeclaredMetric(name="seconds", better="lower", min=0.0, max=60.0))
+    with pytest.raises(InputError, match=r"`seconds` spans 60; expected a margin in units .* such as 3"):
+        gate(bounded, "a ~ b within 5%")
+    with pytest.raises(InputError, match="differences of `seconds` are at most 60"):
+        gate(bounded, "a ~ b within 61")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pass >= 90", "pass lies between 0 and 1, so 90 decides nothing; expected a limit in between"),
+        ("coverage >= 95", "coverage lies between 0 and 1"),
+        ("baseline.mean < 5", "mean lies between 0 and 1"),
+        ("errors <= 5%", "errors is a number of trials, not a share"),
+    ],
+)
+def test_a_limit_that_a_figure_can_not_reach_is_refused(text: str, told: str) -> None:
+    with pytest.raises(InputError, match="--require") as caught:
+        unmet(text)
+    assert told in str(caught.value)
+
+
+def test_what_a_declared_scale_has_no_room_for_is_refused_before_a_run() -> None:
+    points = DeclaredMetric(name="points", min=0.0, max=20.0)
+    for text in ("b >= a - 25", "b >= a - 5%", "mean >= 30", "mean >= 90%", "pass >= 2"):
+        with pytest.raises(InputError, match="--require"):
+            refuse_impossible(parse_requirements([text]), points)
+    refuse_impossible(parse_requirements(["b >= a - 5", "mean >= 15", "pass >= 90%"]), points)
+    refuse_impossible(parse_requirements(["b >= a - 5", "mean >= 15"]), None)
+    with pytest.raises(InputError, match="pass lies between 0 and 1"):
+        refuse_impossible(parse_requirements(["pass >= 90"]), None)
+
+
+def test_an_order_that_is_met_meets_every_weaker_one() -> None:
+    chance = random.Random(5)
+    texts = ("b > a + 0.1", "b > a", "b >= a", "b >= a - 0.001", "b >= a - 0.2")
+    seen = set()
+    for _ in range(60):
+        lift = chance.choice((0, 1, 2, 3))
+        passes = [[chance.randint(0, 5 - lift) for _ in range(9)] for _ in range(3)]
+        lifted = [min(5, count + lift) for count in passes[1]]
+        arms = [rates("a", passes[0]), rates("b", lifted), rates("c", [min(5, n + 2) for n in passes[2]])]
+        met = [not gate(arms, text) for text in texts]
+        seen.add(tuple(met))
+        assert met == sorted(met), (met, passes)
+        assert met[1] == met[2]
+    assert len(seen) >= 3
+
+
+def test_what_bends_figures_is_noted_beside_an_answer() -> None:
+    marked = graded("treatment", "t0", value=0.0)
+    tally = Tally({f"t{n}": None for n in range(10)}, {marked.ids.trial_id: "its answer was wrong"})
+    tally.add(marked)
+    for n in range(10):
+        tally.add(graded("baseline", f"t{n}", value=float(n < 2)))
+        if n:
+            tally.add(graded("treatment", f"t{n}", value=1.0, attempts=1 + (n < 5)))
+    figures, arms = compute_all(tally, PLANNED), make_arms(tally, PLANNED)
+    shift = report_retries(list(zip(arms, figures, strict=True)))
+    marks, retries, rate = find_notes(parse_requirements(["treatment > baseline"]), figures, shift)
+    assert marks.startswith("treatment: 1 trial marked as not to be used")
+    assert 'why: "its answer was wrong" (1)' in marks
+    assert retries.startswith("retries not bounded: 4 of 19 trials needed a retry")
+    assert rate.endswith("comparing them is suspect")
+    assert find_notes(parse_requirements(["baseline.pass >= 0"]), figures, shift) == ()
+    assert len(find_notes(parse_requirements(["pass >= 0"]), figures, shift)) == 3
 
 
 def test_margins_are_read_from_either_side() -> None:

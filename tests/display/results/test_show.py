@@ -85,7 +85,7 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "         2   0.750  undefined        0.750  undefined",
         "",
         "mean of `solved` over 4 tasks, each weighing the same; interval: Wilson over",
-        "tasks",
+        "tasks, too few to speak of others (4; it takes 6)",
         "",
         "one trial  lab show last TRIAL",
     ]

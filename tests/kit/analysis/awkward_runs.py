@@ -85,6 +85,16 @@ SHAPES = {
     "costs": Shape(cost=1.0, retried=0.2, tasks=16),
     "some costs": Shape(cost=0.5, variants=("a", "b", "c"), tasks=16, group_sizes=(4,) * 4),
     "these tasks": Shape(population="these_tasks", tasks=4, trials=5, errors=0.05),
+    "seconds of these tasks": Shape(
+        population="these_tasks",
+        metric=SECONDS,
+        name="seconds",
+        is_rate=False,
+        low=1.0,
+        high=90.0,
+        tasks=5,
+        errors=0.1,
+    ),
     "tags": Shape(tags=3, tasks=24),
     "large": Shape(tasks=300, trials=2),
 }

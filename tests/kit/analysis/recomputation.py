@@ -181,6 +181,32 @@ def interval(
     return max(0.0, min(centre - half, low, best)), min(1.0, max(centre + half, high, 1 - best))
 
 
+def interval_here(scores: list[list[float]], scale: Scale) -> tuple[float, float] | None:
+    """If these very tasks were run again: trials are what is counted."""
+    p, n = float(np.mean([np.mean(each) for each in scores])), len(scores)
+    if scale.is_rate:
+        size = n * n / sum(1 / len(each) for each in scores)
+        z = float(stats.norm.isf(0.025))
+        # Wilson's ends are where a score test of the rate is just rejected.
+        ends = np.roots([1 + z * z / size, -(2 * p + z * z / size), p * p])
+        best = size / (size + z * z)
+        low = stats.beta.ppf(0.05, size * p, size * (1 - p) + 1) if p > 0 else 0.0
+        high = stats.beta.ppf(0.95, size * p + 1, size * (1 - p)) if p < 1 else 1.0
+        return max(0.0, min(*ends, low, best)), min(1.0, max(*ends, high, 1 - best))
+    known = [(float(np.var(each, ddof=1)) / len(each), len(each) - 1) for each in scores if len(each) > 1]
+    whole = sum(square for square, _ in known)
+    if not whole:
+        return None
+    typical = float(np.mean([np.var(each, ddof=1) for each in scores if len(each) > 1]))
+    degrees = whole**2 / sum(square**2 / (free + 2) for square, free in known) - 2
+    degrees = min(sum(free for _, free in known), max(1.0, degrees))
+    error = math.sqrt(whole + typical * sum(len(each) == 1 for each in scores)) / n
+    low, high = stats.t.interval(0.95, degrees, loc=p, scale=error)
+    if scale.low is None or scale.high is None:
+        return low, high
+    return max(scale.low, low), min(scale.high, high)
+
+
 def permutation_p(tasks: list[tuple[list[float], list[float]]], *, is_rate: bool) -> tuple[float, float]:
     """Mid-p of permuting trials within tasks, and how far off it may be by luck of draws."""
     observed = abs(math.fsum(float(np.mean(b) - np.mean(a)) for a, b in tasks))
@@ -280,14 +306,14 @@ def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: 
 
 
 def levels(p_values: list[float]) -> list[float]:
-    """At which level Holm judged each: those that it rejects one by one, the others together."""
-    rejected = multipletests(p_values, method="holm")[0]
-    order = np.argsort(p_values, kind="stable")
-    found = [0.0] * len(p_values)
-    for rank, number in enumerate(order):
-        share = len(p_values) - rank if rejected[number] else len(p_values) - int(rejected.sum())
-        found[number] = 1 - 0.05 / share
-    return found
+    """Equal levels that hold together; what only Holm's further steps reject has that of its step."""
+    count = len(p_values)
+    holm, bonferroni = (multipletests(p_values, method=each)[0] for each in ("holm", "bonferroni"))
+    ranks = np.argsort(np.argsort(p_values, kind="stable"), kind="stable")
+    return [
+        1 - 0.05 / (count - int(rank) if stepped and not at_once else count)
+        for stepped, at_once, rank in zip(holm, bonferroni, ranks, strict=True)
+    ]
 
 
 def detectable(error: float, degrees: float) -> float:

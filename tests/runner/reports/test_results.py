@@ -12,7 +12,7 @@ from labrunner.records.encoding import canonical
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.runner.reports.comparing import compare_runs, label_runs
 from labrunner.runner.reports.lookup import picture
-from labrunner.runner.reports.results import check_requirements, read_results
+from labrunner.runner.reports.results import judge_run, read_results
 from labrunner.runner.reports.summaries import read_summary, seal_summary
 from labrunner.store.layout import RunPaths
 from tests.kit.made_runs import Told, edit_status, make_grid, mark, write_run
@@ -101,8 +101,8 @@ def test_results_that_wait_in_the_buffer_are_in_no_written_summary(tmp_path: Pat
 
 def test_requirements_are_checked_against_a_run(tmp_path: Path) -> None:
     paths = made(tmp_path)
-    assert check_requirements(paths, parse_requirements(["b > a", "b.pass >= 0.9"], coverage=1.0)) == ()
-    unmet = check_requirements(paths, parse_requirements(["a > b", "pass >= 0.9"]))
+    assert judge_run(paths, parse_requirements(["b > a", "b.pass >= 0.9"], coverage=1.0)).unmet == ()
+    unmet = judge_run(paths, parse_requirements(["a > b", "pass >= 0.9"])).unmet
     assert [text.split(":")[0] for text in unmet] == ["a > b", "pass >= 0.9"]
 
 
@@ -146,10 +146,31 @@ def test_labels_tell_runs_apart() -> None:
 
 
 def test_requirements_over_runs_name_arms_by_their_labels(tmp_path: Path) -> None:
-    contest = compare_runs([made(tmp_path, "one", variants=("a",)), made(tmp_path, "two")])
-    assert contest.find_unmet(parse_requirements(["two:b > one:a", "two:b.pass >= 0.9"])) == ()
+    runs = [made(tmp_path, "one", variants=("a",)), made(tmp_path, "two")]
+    asked = parse_requirements(["two:b > one:a", "two:b.pass >= 0.9"])
+    assert compare_runs(runs, requirements=asked).unmet == ()
     with pytest.raises(InputError, match="there are: one:a, two:a, two:b"):
-        contest.find_unmet(parse_requirements(["b > a"]))
+        compare_runs(runs, requirements=parse_requirements(["b > a"]))
+
+
+def test_what_is_required_and_what_is_shown_are_one_family(tmp_path: Path) -> None:
+    paths = made(tmp_path, variants=("a", "b", "c"))
+    asked = parse_requirements(["c > b"])
+    contest, judged = compare_runs([paths], requirements=asked), judge_run(paths, asked)
+    assert contest.unmet == judged.unmet
+    for found in (contest.comparisons, read_report(judged.summary).comparisons):
+        assert [(each.baseline, each.other) for each in found] == [("a", "b"), ("a", "c"), ("b", "c")]
+        assert {each.family for each in found} == {3}
+
+
+def test_a_baseline_may_not_change_what_a_requirement_is_judged_among(tmp_path: Path) -> None:
+    two, three = made(tmp_path, "two"), made(tmp_path, "three", variants=("a", "b", "c"))
+    asked = parse_requirements(["b > a"])
+    with pytest.raises(InputError, match="'b' would change which comparisons --require is judged among"):
+        compare_runs([three], baseline="b", requirements=asked)
+    turned = compare_runs([two], baseline="b", requirements=asked)
+    assert turned.unmet == compare_runs([two], requirements=asked).unmet == ()
+    assert compare_runs([three], baseline="b", requirements=parse_requirements(["pass >= 0"])).unmet == ()
 
 
 def test_retry_rates_are_compared_over_all_arms(tmp_path: Path) -> None:

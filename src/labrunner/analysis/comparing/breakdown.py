@@ -12,6 +12,7 @@ from typing import Final
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.inference.interval import Interval, TaskMean, mean_interval
+from labrunner.analysis.inference.rerun import rerun_interval
 from labrunner.analysis.sums.measure import Measure, average, choose_measure
 from labrunner.analysis.sums.tally import Cell, VariantTally
 
@@ -189,17 +190,23 @@ def _tag_figures(
         return None
     found = compared.get((tag, arm.name))
     means = [
-        TaskMean(mean=measure.total(cell) / cell.graded, graded=cell.graded, group=arm.groups.get(task_id))
+        TaskMean(
+            mean=measure.total(cell) / cell.graded,
+            graded=cell.graded,
+            group=arm.groups.get(task_id),
+            spread=measure.spread(cell),
+        )
         for task_id, cell in cells.items()
     ]
     answer = found.answer if found else None
+    ask = rerun_interval if arm.population == "these_tasks" else mean_interval
     return TagFigures(
         tag=tag,
         variant_id=arm.name,
         tasks=len(cells),
         graded=sum(cell.graded for cell in cells.values()),
         observed=observed,
-        interval=mean_interval(means, is_rate=measure.is_rate, bounds=measure.bounds),
+        interval=ask(means, is_rate=measure.is_rate, bounds=measure.bounds),
         difference=found.difference if found else None,
         p_adjusted=answer.p_adjusted if answer else None,
         conclusion=found.conclusion if found else None,

@@ -34,7 +34,7 @@ from labrunner.analysis.comparing.questions import (
 )
 from labrunner.analysis.describing.variance import ALPHA, detectable
 from labrunner.analysis.inference.permutation import adjust_holm, holm_shares
-from labrunner.analysis.sums.measure import Measure, average, choose_measure
+from labrunner.analysis.sums.measure import Measure, average, choose_measure, is_fitting, whole_means
 from labrunner.analysis.sums.tally import Cell
 from labrunner.experiment.resolved import Population
 
@@ -102,6 +102,12 @@ class Comparison:
     has_unbounded_errors: bool
     """Whether trials errored on a scale without bounds, so that nothing bounds their effect."""
     retries: Range | None
+    has_unbounded_retries: bool
+    """Whether trials were retried on a scale without bounds, so that nothing bounds their effect."""
+    marked: int
+    """Trials of both arms that somebody marked as not to be used: left out."""
+    with_marked: float | None
+    """The difference with these as they ended; None where there are none, or where scores don't fit."""
     conclusion: Conclusion
 
     @property
@@ -135,6 +141,8 @@ def compare_all(pairs: Sequence[tuple[Arm, Arm]]) -> tuple[Comparison, ...]:
 def is_conclusion_safe_from_retries(comparison: Comparison) -> bool:
     """Whether the difference keeps its sign however the retried trials are scored."""
     retries, difference = comparison.retries, comparison.difference
+    if comparison.has_unbounded_retries:
+        return False
     if retries is None or not difference:
         return True
     return (retries.low > 0) if difference > 0 else (retries.high < 0)
@@ -155,6 +163,7 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
     )
     answered = ask_others(scored, measure)
     errors = _count(pairing, lambda cell: cell.errors)
+    retried = _count(pairing, lambda cell: cell.retried_graded + cell.retried_errors)
     up, down = find_flips(baseline, other, measure, scored)
     units = len(sum_by_unit(scored))
     return Comparison(
@@ -182,14 +191,27 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         detectable=_detectable(answered, units, measure),
         errors=_range(pairing, measure, population, errors, of_errors=True),
         has_unbounded_errors=bool(errors) and measure.bounds is None,
-        retries=_range(
-            pairing,
-            measure,
-            population,
-            _count(pairing, lambda cell: cell.retried_graded + cell.retried_errors),
-        ),
+        retries=_range(pairing, measure, population, retried),
+        has_unbounded_retries=bool(retried) and measure.bounds is None,
+        marked=baseline.tally.invalidated + other.tally.invalidated,
+        with_marked=_with_marked(baseline, other, measure),
         conclusion=_without_answer(pairing, scored),
     )
+
+
+def _with_marked(baseline: Arm, other: Arm, measure: Measure) -> float | None:
+    """The difference with trials that somebody marked as they ended."""
+    sides = baseline.tally, other.tally
+    if not any(side.marks for side in sides) or not is_fitting(measure, *sides):
+        return None
+    before, after = (whole_means(side, measure) for side in sides)
+    digests = baseline.digests, other.digests
+    shared = (
+        task_id
+        for task_id in before
+        if task_id in after and digests[0].get(task_id) == digests[1].get(task_id)
+    )
+    return average(after[task_id] - before[task_id] for task_id in shared)
 
 
 def _without_answer(pairing: Pairing, scored: Sequence[Scored]) -> Conclusion:
@@ -273,17 +295,14 @@ def _count(pairing: Pairing, of: Callable[[Cell], int]) -> int:
 
 
 def _adjust(answers: Sequence[Answer | None], reaches: Sequence[float | None]) -> list[Answer | None]:
-    """Holm over the answers that there are, in their p-values and in their intervals."""
-    known = [answer.p for answer in answers if answer is not None]
-    adjusted = iter(zip(adjust_holm(known), holm_shares(known, ALPHA), strict=True))
-    judged: list[Answer | None] = []
-    for answer, reach in zip(answers, reaches, strict=True):
-        if answer is None:
-            judged.append(None)
-            continue
-        p_adjusted, share = next(adjusted)
-        judged.append(judge_at(answer, share=share, p_adjusted=p_adjusted, reach=reach))
-    return judged
+    """Holm over all that was asked, in p-values and intervals; what has no answer counts as not shown."""
+    p_values = [1.0 if answer is None else answer.p for answer in answers]
+    return [
+        None if answer is None else judge_at(answer, share=share, p_adjusted=p_adjusted, reach=reach)
+        for answer, reach, p_adjusted, share in zip(
+            answers, reaches, adjust_holm(p_values), holm_shares(p_values, ALPHA), strict=True
+        )
+    ]
 
 
 def _extreme(comparison: Comparison, *, is_low: bool) -> float | None:
@@ -295,8 +314,8 @@ def _extreme(comparison: Comparison, *, is_low: bool) -> float | None:
 
 
 def _adjust_known(p_values: Sequence[float | None]) -> list[float | None]:
-    adjusted = iter(adjust_holm([p for p in p_values if p is not None]))
-    return [None if p is None else next(adjusted) for p in p_values]
+    adjusted = adjust_holm([1.0 if p is None else p for p in p_values])
+    return [None if p is None else each for p, each in zip(p_values, adjusted, strict=True)]
 
 
 def _conclude(comparison: Comparison, p_low: float | None, p_high: float | None) -> Conclusion:

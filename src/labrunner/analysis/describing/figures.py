@@ -2,10 +2,11 @@
 
 Rules: a mean is the average of task means, so that every task weighs the same; errors are never zeros and
 never vanish: `lower` counts them as 0, `observed` leaves them out, `upper` counts them as 1 (or as the ends
-of the declared scale). What is owed is missing too, and counts alike.
+of the declared scale). What is owed is missing too, and what somebody marked as not to be used; both count
+alike.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -15,14 +16,24 @@ from labrunner.analysis.describing.price import Price, price_success
 from labrunner.analysis.describing.repeated import Repeated, repeated_success
 from labrunner.analysis.describing.variance import VarianceSplit, split_variance
 from labrunner.analysis.inference.interval import Interval, TaskMean, mean_interval
+from labrunner.analysis.inference.rerun import rerun_interval
 from labrunner.analysis.sums.expense import Expense, Quantity, VariantExpense
-from labrunner.analysis.sums.measure import PASS, Measure, average, choose_measure
-from labrunner.analysis.sums.tally import Cell, Tally, VariantTally
+from labrunner.analysis.sums.measure import PASS, Measure, average, choose_measure, mean_with_marked
+from labrunner.analysis.sums.tally import Cell, Marked, Tally, VariantTally
+from labrunner.experiment.resolved import Population
 
 __all__ = ["PASS", "Figures", "compute_all", "compute_figures", "from_plain", "to_plain"]
 
 NAMED_TASKS: Final = 20
 _VERDICTS: Final = Measure(name=PASS, is_rate=True, low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Ends of an interval that hold however what has no grade had ended."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +50,12 @@ class Figures:
     ended_by: dict[str, int]
     flags: dict[str, int]
     invalidated: int
-    """Trials marked as not to be used: in no other figure, and not missing either."""
+    """Trials marked as not to be used: in no other figure, and not missing either; only `lower`, `upper` and
+    `sure` allow for them, as for whatever has no grade that counts."""
+    marks: tuple[Marked, ...]
+    """Why they were marked."""
+    with_marked: float | None
+    """The mean with these trials as they ended; None where there are none, or where scores don't fit."""
     retried: int
     attempts: int
     adopted: int
@@ -59,6 +75,8 @@ class Figures:
     measure: str
     """What `observed` averages: the primary metric, or `pass`."""
     better: Literal["higher", "lower"]
+    population: Population
+    """What its intervals speak of: tasks like these, or these tasks only."""
     scale: tuple[float, float] | None
     """Declared ends of the measure's scale."""
     observed: float | None
@@ -69,6 +87,11 @@ class Figures:
     interval: Interval | None
     pass_rate: float | None
     pass_interval: Interval | None
+    sure: Ends | None
+    """The interval with everything that has no grade scored at the lower end, and at the upper one, ends as
+    far apart as any of them has; None where nothing bounds a score, or where there is no interval."""
+    pass_sure: Ends | None
+    """The same of `pass_interval`."""
     variance: VarianceSplit | None
     """None, like `repeated` and `interval`, in a summary without intervals."""
     repeated: tuple[Repeated, ...]
@@ -100,18 +123,36 @@ class Figures:
 
 
 def compute_all(
-    tally: Tally, planned: Mapping[str, int], *, expense: Expense | None = None, with_intervals: bool = True
+    tally: Tally,
+    planned: Mapping[str, int],
+    *,
+    expense: Expense | None = None,
+    with_intervals: bool = True,
+    population: Population = "tasks_like_these",
 ) -> tuple[Figures, ...]:
     """Compute the figures of every variant in `planned`, which names their numbers of slots, in order."""
     spent = expense.variants if expense else {}
     return tuple(
-        compute_figures(tally, variant_id, slots, expense=spent.get(variant_id), with_interval=with_intervals)
+        compute_figures(
+            tally,
+            variant_id,
+            slots,
+            expense=spent.get(variant_id),
+            with_interval=with_intervals,
+            population=population,
+        )
         for variant_id, slots in planned.items()
     )
 
 
 def compute_figures(
-    tally: Tally, variant_id: str, planned: int, *, with_interval: bool, expense: VariantExpense | None = None
+    tally: Tally,
+    variant_id: str,
+    planned: int,
+    *,
+    with_interval: bool,
+    expense: VariantExpense | None = None,
+    population: Population = "tasks_like_these",
 ) -> Figures:
     """Compute one variant's figures; without the interval, nothing heavy is loaded."""
     variant = tally.variants.get(variant_id, VariantTally())
@@ -120,6 +161,7 @@ def compute_figures(
     ungraded = [task_id for task_id in tally.groups if task_id not in graded]
     counts = [cell.graded for cell in graded.values()]
     each = planned // len(tally.groups) if tally.groups else 0
+    means = _Means(tally=tally, variant=variant, each=each, population=population)
     return Figures(
         variant_id=variant_id,
         planned=planned,
@@ -131,6 +173,8 @@ def compute_figures(
         ended_by=dict(sorted(variant.ended_by.items())),
         flags=dict(sorted(variant.flags.items())),
         invalidated=variant.invalidated,
+        marks=tuple(variant.marks.values()),
+        with_marked=mean_with_marked(variant, measure),
         retried=variant.retried,
         attempts=variant.attempts,
         adopted=expense.adopted if expense else 0,
@@ -143,15 +187,18 @@ def compute_figures(
         most_graded=max(counts, default=0),
         measure=measure.name,
         better=measure.better,
+        population=population,
         scale=measure.bounds,
         observed=average(map(measure.mean, graded.values())),
-        lower=_bound(tally, variant, measure, each=each, end=measure.low),
-        upper=_bound(tally, variant, measure, each=each, end=measure.high),
-        interval=_interval(tally, variant, measure) if with_interval else None,
+        lower=means.bound(measure, measure.low),
+        upper=means.bound(measure, measure.high),
+        interval=means.interval(measure) if with_interval else None,
         pass_rate=average(cell.passed / cell.graded for cell in graded.values()),
-        pass_interval=_interval(tally, variant, _VERDICTS) if with_interval else None,
+        pass_interval=means.interval(_VERDICTS) if with_interval else None,
+        sure=means.sure(measure) if with_interval else None,
+        pass_sure=means.sure(_VERDICTS) if with_interval else None,
         variance=split_variance(list(graded.values()), measure) if with_interval else None,
-        repeated=repeated_success(graded, tally.groups) if with_interval else (),
+        repeated=repeated_success(graded, tally.groups, population) if with_interval else (),
         expense=expense.quantities() if expense else {},
         price=price_success(expense.spent_by_task("cost_usd"), tally.groups)
         if expense and with_interval
@@ -177,25 +224,70 @@ def from_plain(plain: object) -> Figures:
     return msgspec.convert(plain, Figures)
 
 
-def _bound(
-    tally: Tally, variant: VariantTally, measure: Measure, *, each: int, end: float | None
-) -> float | None:
-    """The mean with everything that has no grade scored at one end: errors, and what is not finished."""
-    if end is None or measure.bounds is None:
-        return None
-    empty = Cell()
-    means = []
-    for task_id in tally.groups:
-        cell = variant.cells.get(task_id, empty)
-        missing = max(0, each - cell.graded - cell.errors - variant.left_out[task_id])
-        means.append(measure.mean_with(cell, errors=end, missing=missing))
-    return average(means)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Means:
+    """One variant's task means, as they came out or with what has no grade scored at an end of the scale."""
 
+    tally: Tally
+    variant: VariantTally
+    each: int
+    """Trials planned of each task."""
+    population: Population
 
-def _interval(tally: Tally, variant: VariantTally, measure: Measure) -> Interval | None:
-    tasks = [
-        TaskMean(mean=measure.total(cell) / cell.graded, graded=cell.graded, group=tally.groups.get(task_id))
-        for task_id, cell in variant.cells.items()
-        if cell.graded
-    ]
-    return mean_interval(tasks, is_rate=measure.is_rate, bounds=measure.bounds)
+    def interval(self, measure: Measure) -> Interval | None:
+        """Of the mean as it came out."""
+        return self._ask(self._observed(measure), measure)
+
+    def bound(self, measure: Measure, end: float | None) -> float | None:
+        """The mean with everything that has no grade that counts scored at one end.
+
+        That is errors, what is not finished, and what somebody marked: nobody's choice can raise a lower end.
+        """
+        if end is None or measure.bounds is None:
+            return None
+        return average(task.mean for task in self._fill(measure, end))
+
+    def sure(self, measure: Measure) -> Ends | None:
+        """Ends of all intervals that what has no grade leaves open."""
+        found = self.interval(measure)
+        planned = self.each * len(self.tally.groups)
+        if found is None:
+            return None
+        if planned <= self.variant.graded:
+            return Ends(low=found.low, high=found.high)
+        if measure.bounds is None:
+            return None
+        filled = [self._ask(list(self._fill(measure, end)), measure) for end in measure.bounds]
+        known = [found, *(one for one in filled if one is not None)]
+        return Ends(low=min(one.low for one in known), high=max(one.high for one in known))
+
+    def _ask(self, tasks: Sequence[TaskMean], measure: Measure) -> Interval | None:
+        ask = rerun_interval if self.population == "these_tasks" else mean_interval
+        return ask(tasks, is_rate=measure.is_rate, bounds=measure.bounds)
+
+    def _observed(self, measure: Measure) -> list[TaskMean]:
+        return [
+            TaskMean(
+                mean=measure.total(cell) / cell.graded,
+                graded=cell.graded,
+                group=self.tally.groups.get(task_id),
+                spread=measure.spread(cell),
+            )
+            for task_id, cell in self.variant.cells.items()
+            if cell.graded
+        ]
+
+    def _fill(self, measure: Measure, end: float) -> Iterator[TaskMean]:
+        empty = Cell()
+        for task_id, group in self.tally.groups.items():
+            cell = self.variant.cells.get(task_id, empty)
+            missing = max(0, self.each - cell.graded - cell.errors)
+            mean = measure.mean_with(cell, errors=end, missing=missing)
+            if mean is not None:
+                left = cell.errors + missing
+                yield TaskMean(
+                    mean=mean,
+                    graded=cell.graded + left,
+                    group=group,
+                    spread=measure.spread_with(cell, left, end),
+                )

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from labrunner.analysis.inference.interval import TaskMean, mean_interval
+from labrunner.analysis.inference.interval import Interval, TaskMean, mean_interval
+from labrunner.analysis.inference.rerun import rerun_interval
 from labrunner.analysis.sums.tally import Cell
+from labrunner.experiment.resolved import Population
 
 _ALL_UP_TO: Final = 10
 _STEPS: Final = (20, 50, 100, 200, 500, 1000)
@@ -52,8 +54,15 @@ def pass_all_k(passed: int, graded: int, k: int) -> float:
     return math.comb(passed, k) / math.comb(graded, k)
 
 
-def repeated_success(cells: Mapping[str, Cell], groups: Mapping[str, str | None]) -> tuple[Repeated, ...]:
-    """Both figures for every k that all tasks can carry; none when some task was graded only once."""
+def repeated_success(
+    cells: Mapping[str, Cell],
+    groups: Mapping[str, str | None],
+    population: Population = "tasks_like_these",
+) -> tuple[Repeated, ...]:
+    """Both figures for every k that all tasks can carry; none when some task was graded only once.
+
+    About these tasks only one try has an interval: of more, too few were made of any task.
+    """
     graded = {task_id: cell for task_id, cell in cells.items() if cell.graded}
     fewest = min((cell.graded for cell in graded.values()), default=0)
     if fewest < 2:
@@ -62,11 +71,12 @@ def repeated_success(cells: Mapping[str, Cell], groups: Mapping[str, str | None]
     units = len(
         {(task_id, False) if (group := groups.get(task_id)) is None else (group, True) for task_id in graded}
     )
+    tries = _Tries(cells=graded, groups=groups, units=units, population=population)
     return tuple(
         Repeated(
             k=k,
-            any_passes=_bound(graded, groups, units, k, {s: pass_at_k(*s, k) for s in shapes}),
-            all_pass=_bound(graded, groups, units, k, {s: pass_all_k(*s, k) for s in shapes}),
+            any_passes=tries.bound(k, {s: pass_at_k(*s, k) for s in shapes}),
+            all_pass=tries.bound(k, {s: pass_all_k(*s, k) for s in shapes}),
             tasks=len(graded),
             units=units,
         )
@@ -79,21 +89,31 @@ def _choose(fewest: int) -> list[int]:
     return [*range(1, min(fewest, _ALL_UP_TO) + 1), *steps, *([fewest] if fewest > _ALL_UP_TO else [])]
 
 
-def _bound(
-    cells: Mapping[str, Cell],
-    groups: Mapping[str, str | None],
-    units: int,
-    k: int,
-    scores: Mapping[tuple[int, int], float],
-) -> Bounded:
-    """The average over tasks, and its interval: k trials are one try."""
-    tasks: Sequence[TaskMean] = [
-        TaskMean(mean=scores[cell.passed, cell.graded], graded=cell.graded / k, group=groups.get(task_id))
-        for task_id, cell in cells.items()
-    ]
-    interval = mean_interval(tasks, is_rate=True) if k == 1 or units >= FEWEST_UNITS else None
-    return Bounded(
-        value=math.fsum(task.mean for task in tasks) / len(tasks),
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tries:
+    """Tasks that were tried several times."""
+
+    cells: Mapping[str, Cell]
+    groups: Mapping[str, str | None]
+    units: int
+    population: Population
+
+    def bound(self, k: int, scores: Mapping[tuple[int, int], float]) -> Bounded:
+        """The average over tasks, and its interval: k trials are one try."""
+        tasks = [
+            TaskMean(
+                mean=scores[cell.passed, cell.graded], graded=cell.graded / k, group=self.groups.get(task_id)
+            )
+            for task_id, cell in self.cells.items()
+        ]
+        interval = self._ask(tasks, k)
+        return Bounded(
+            value=math.fsum(task.mean for task in tasks) / len(tasks),
+            low=interval.low if interval else None,
+            high=interval.high if interval else None,
+        )
+
+    def _ask(self, tasks: Sequence[TaskMean], k: int) -> Interval | None:
+        if self.population == "these_tasks":
+            return rerun_interval(tasks, is_rate=True) if k == 1 else None
+        return mean_interval(tasks, is_rate=True) if k == 1 or self.units >= FEWEST_UNITS else None

@@ -18,7 +18,14 @@ from labrunner.analysis.inference.distributions import beta_quantile, t_quantile
 LEVEL: Final = 0.95
 DOUBT: Final = 2.0
 """How many tasks' worth of doubt there is about how alike trials of a task are; see `_effective_size`."""
-Method = Literal["t over tasks", "t over groups", "Wilson over tasks", "Wilson over groups"]
+Method = Literal[
+    "t over tasks",
+    "t over groups",
+    "Wilson over tasks",
+    "Wilson over groups",
+    "t within tasks",
+    "Wilson within tasks",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +40,10 @@ class Interval:
     units: int
     """Independent units: tasks, or groups of tasks."""
     standard_error: float
-    """Of the mean, by the spread between units; for Wilson's before doubt is mixed in."""
-    freedom: float
-    """Degrees of freedom of the t quantile."""
+    """Of the mean, by the spread between units, or by that of trials within tasks; for Wilson's before doubt
+    is mixed in."""
+    freedom: float | None
+    """Degrees of freedom of the t quantile; None: normal."""
     effective_size: float | None
     """How many independent trials would tell as much about a rate; None for other scores."""
 
@@ -48,6 +56,8 @@ class TaskMean:
     graded: float
     """Independent tries behind the mean."""
     group: str | None = None
+    spread: float = 0.0
+    """Sum of squared distances of its trials' scores from the mean."""
 
 
 def mean_interval(
@@ -89,18 +99,12 @@ def _student(
 
 
 def _wilson(found: Clustered, unit: Literal["tasks", "groups"], *, tries: float, level: float) -> Interval:
-    """Wilson's score interval on the effective size, with a t quantile: holds near 0 and 1 too."""
-    rate, size = min(1.0, max(0.0, found.mean)), _effective_size(found, tries)
+    size = _effective_size(found, tries)
     quantile = t_quantile(found.freedom, (1 + level) / 2)
-    pull = quantile * quantile / size
-    centre = (rate + pull / 2) / (1 + pull)
-    half = quantile * math.sqrt(rate * (1 - rate) / size + pull / (4 * size)) / (1 + pull)
-    # Ends of a perfect record, and of one without a success: these are never passed.
-    units = found.effective_units
-    best, worst = units / (units + quantile * quantile), quantile * quantile / (units + quantile * quantile)
+    low, high = score_ends(found.mean, size=size, units=found.effective_units, quantile=quantile, level=level)
     return Interval(
-        low=max(0.0, min(centre - half, _exact_end(rate, size, level), best)),
-        high=min(1.0, max(centre + half, 1 - _exact_end(1 - rate, size, level), worst)),
+        low=low,
+        high=high,
         method="Wilson over tasks" if unit == "tasks" else "Wilson over groups",
         level=level,
         tasks=found.tasks,
@@ -108,6 +112,22 @@ def _wilson(found: Clustered, unit: Literal["tasks", "groups"], *, tries: float,
         standard_error=found.standard_error,
         freedom=found.freedom,
         effective_size=size,
+    )
+
+
+def score_ends(
+    mean: float, *, size: float, units: float, quantile: float, level: float
+) -> tuple[float, float]:
+    """Wilson's score interval on an effective size: holds near 0 and 1 too."""
+    rate = min(1.0, max(0.0, mean))
+    pull = quantile * quantile / size
+    centre = (rate + pull / 2) / (1 + pull)
+    half = quantile * math.sqrt(rate * (1 - rate) / size + pull / (4 * size)) / (1 + pull)
+    # Ends of a perfect record, and of one without a success: these are never passed.
+    best, worst = units / (units + quantile * quantile), quantile * quantile / (units + quantile * quantile)
+    return (
+        max(0.0, min(centre - half, _exact_end(rate, size, level), best)),
+        min(1.0, max(centre + half, 1 - _exact_end(1 - rate, size, level), worst)),
     )
 
 

@@ -124,15 +124,16 @@ def adjust_holm(p_values: Sequence[float]) -> tuple[float, ...]:
 def holm_shares(p_values: Sequence[float], alpha: float) -> tuple[int, ...]:
     """By how much each comparison's share of alpha is smaller than alpha, in the order given.
 
-    What Holm rejects was judged at alpha over the number that was then left; the others together share what
-    is left. An interval at that level leaves out zero exactly when Holm rejects.
+    Intervals at equal shares hold all together. What only Holm's further steps reject gets the share of its
+    step: so an interval leaves out zero exactly when Holm rejects.
     """
     order = sorted(range(len(p_values)), key=lambda number: p_values[number])
-    shares, left = [1] * len(p_values), len(p_values)
+    shares = [len(p_values)] * len(p_values)
     for rank, number in enumerate(order):
-        if left == len(p_values) - rank and p_values[number] * left < alpha:
-            shares[number], left = left, left - 1
-        else:
+        left = len(p_values) - rank
+        if p_values[number] * left >= alpha:
+            break
+        if p_values[number] * len(p_values) >= alpha:
             shares[number] = left
     return tuple(shares)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.variance import ALPHA
+from labrunner.analysis.judging.numbers import write_number
 from labrunner.analysis.judging.outage import Outage
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.sums.conduct import SYSTEM_CHANGED, Conduct, Suspicion, VariantConduct
@@ -20,6 +21,8 @@ FEW_GROUPS: Final = 10
 ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
 """Kinds that are nothing to worry about while a run goes on."""
 NAMED_PATHS: Final = 3
+NAMED_REASONS: Final = 3
+LONGEST_REASON: Final = 120
 COMMAND_NOT_FOUND: Final = "command_not_found"
 
 
@@ -65,7 +68,7 @@ def find_cautions(
         found.extend(about_agents(conduct, suspicions))
         found.extend(_about_files(conduct))
     if shift is not None:
-        found.extend(_about_rates(shift))
+        found.extend(about_rates(shift))
     if outage is not None:
         found.append(Caution(kind="outage", variant_id=None, text=_describe_outage(outage)))
     if budget is not None:
@@ -100,7 +103,8 @@ def about_marked(figures: Sequence[Figures]) -> Iterator[Caution]:
     """Name variants of which trials were marked as not to be used: whoever marks failures raises a mean."""
     for each in figures:
         if text := _about_invalidated(each):
-            yield Caution(kind="invalidated", variant_id=each.variant_id, text=text)
+            first = each.marks[0].first
+            yield Caution(kind="invalidated", variant_id=each.variant_id, text=text, trial_id=first)
 
 
 def _about_files(conduct: Conduct) -> Iterator[Caution]:
@@ -117,6 +121,7 @@ def _about_files(conduct: Conduct) -> Iterator[Caution]:
 def _about(figures: Figures, agents: VariantConduct | None) -> Iterator[Caution]:
     for kind, text in _about_figures(figures):
         yield Caution(kind=kind, variant_id=figures.variant_id, text=text)
+    yield from about_marked([figures])
     yield _about_system(figures, agents)
 
 
@@ -131,7 +136,6 @@ def _about_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "cut_off", _about_cut_offs(figures)
     yield "edited", _about_edits(figures)
     yield "command_not_found", _about_commands(figures)
-    yield "invalidated", _about_invalidated(figures)
     yield "unpriced", _about_prices(figures)
 
 
@@ -228,7 +232,19 @@ def _about_commands(figures: Figures) -> str:
 def _about_invalidated(figures: Figures) -> str:
     if not figures.invalidated:
         return ""
-    return f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+    told = f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+    if figures.with_marked is not None:
+        them = "it" if figures.invalidated == 1 else "them"
+        told += f"; with {them} the mean would be {write_number(figures.with_marked)}"
+    reasons = ", ".join(f'"{_clip(mark.reason)}" ({mark.trials:,})' for mark in figures.marks[:NAMED_REASONS])
+    more = len(figures.marks) - NAMED_REASONS
+    return f"{told}; why: {reasons}" + (f", and {_count(more, 'further reason')}" if more > 0 else "")
+
+
+def _clip(reason: str) -> str:
+    """One line of what somebody wrote."""
+    line = " ".join(reason.split())
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 def _about_prices(figures: Figures) -> str:
@@ -252,7 +268,8 @@ def _about_budget(figures: Sequence[Figures], budget: Budget) -> Iterator[Cautio
             yield Caution(kind="budget", variant_id=each.variant_id, text=text)
 
 
-def _about_rates(shift: RetryShift) -> Iterator[Caution]:
+def about_rates(shift: RetryShift) -> Iterator[Caution]:
+    """Name variants that needed more retries, or fewer, than what they are compared with."""
     known = {each.variant_id: each for each in shift.variants}
     for each in shift.variants:
         baseline = known.get(each.rate_baseline or "")

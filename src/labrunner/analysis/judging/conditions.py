@@ -9,7 +9,7 @@ it is no worse than by a margin, `treatment ~ baseline within 0.05` that they ar
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -33,6 +33,8 @@ FIGURES: Final[Mapping[str, Callable[[Figures], float | None]]] = MappingProxyTy
     }
 )
 WITH_INTERVAL: Final = ("pass", "mean")
+ENDS: Final = ("low", "high")
+"""Figures that are ends of an interval."""
 _SURELY: Final = "surely"
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<right>.+?)\s*$")
 _LIKENESS: Final = re.compile(r"^\s*(?P<left>.+?)\s+~\s+(?P<right>.+?)\s+within\s+(?P<margin>\S+)\s*$")
@@ -50,6 +52,8 @@ class FigureCondition:
     limit: float
     surely: bool = False
     """Whether the unfavourable end of the figure's interval must hold it."""
+    is_percent: bool = False
+    """Whether the limit was written as a percentage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,8 @@ class OrderCondition:
     """Whether it must be shown to be better by more than `by`, not only by at least that."""
     by: float
     """What it must be better by; below zero it is a margin by which it may be worse."""
+    is_percent: bool = False
+    """Whether that was written as a percentage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,8 @@ class LikenessCondition:
     left: str
     right: str
     margin: float
+    is_percent: bool = False
+    """Whether the margin was written as a percentage."""
 
 
 Condition = FigureCondition | OrderCondition | LikenessCondition
@@ -86,6 +94,7 @@ def parse_condition(text: str) -> Condition:
             left=likeness["left"],
             right=likeness["right"],
             margin=_read_margin(text, likeness["margin"]),
+            is_percent=_is_percent(likeness["margin"]),
         )
     match = _CONDITION.match(text)
     if match is None:
@@ -98,10 +107,12 @@ def parse_condition(text: str) -> Condition:
     sign: Sign = next(each for each in (">", "<", ">=", "<=") if each == match["sign"])
     words = right.split()
     surely = words[-1] == _SURELY and len(words) > 1
-    limit = _number(" ".join(words[:-1]) if surely else right)
+    written = " ".join(words[:-1]) if surely else right
+    limit = _number(written)
     if limit is None:
         return _parse_order(text, left, sign, right)
-    return _parse_figure(text, left, sign, limit, surely=surely)
+    figure = _parse_figure(text, left, sign, limit, surely=surely)
+    return replace(figure, is_percent=_is_percent(written))
 
 
 def names_of(condition: Condition) -> tuple[str, ...]:
@@ -128,13 +139,15 @@ def _parse_figure(text: str, left: str, sign: Sign, limit: float, *, surely: boo
 
 def _parse_order(text: str, left: str, sign: Sign, right: str) -> OrderCondition:
     """`left >= right - m`, or the same from the other side: `right <= left + m`."""
-    by = 0.0
+    by, is_percent = 0.0, False
     if margin := _MARGIN.match(right):
-        right = margin["name"]
+        right, is_percent = margin["name"], _is_percent(margin["margin"])
         by = _read_margin(text, margin["margin"]) * (1 if margin["sign"] == "+" else -1)
     if sign in {"<", "<="}:
         left, right, by = right, left, -by
-    return OrderCondition(text=text, better=left, worse=right, is_strict=sign in {">", "<"}, by=by)
+    return OrderCondition(
+        text=text, better=left, worse=right, is_strict=sign in {">", "<"}, by=by, is_percent=is_percent
+    )
 
 
 def _read_margin(text: str, written: str) -> float:
@@ -144,12 +157,15 @@ def _read_margin(text: str, written: str) -> float:
     return margin
 
 
+def _is_percent(text: str) -> bool:
+    return text.endswith("%")
+
+
 def _number(text: str) -> float | None:
-    is_percent = text.endswith("%")
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
         return None
     if not math.isfinite(value):
         return None
-    return value / 100 if is_percent else value
+    return value / 100 if _is_percent(text) else value

@@ -15,7 +15,9 @@ from labrunner.analysis.comparing.comparison import Comparison, improvement
 from labrunner.analysis.comparing.questions import FEWEST_UNITS, Span
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.inference.interval import LEVEL
+from labrunner.analysis.judging.cautions import about_marked, about_rates
 from labrunner.analysis.judging.conditions import (
+    ENDS,
     FIGURES,
     OPTION,
     Condition,
@@ -25,10 +27,12 @@ from labrunner.analysis.judging.conditions import (
     names_of,
     parse_condition,
 )
+from labrunner.analysis.judging.margins import refuse_declared, refuse_figures, refuse_margin
 from labrunner.analysis.judging.numbers import write_change, write_number
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
+from labrunner.experiment.resolved import DeclaredMetric
 
 _HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
@@ -54,8 +58,7 @@ class Requirements:
         return tuple((names[1], names[0]) for names in map(names_of, compared))
 
 
-Compare = Callable[[Sequence[tuple[str, str]]], Sequence[Comparison]]
-"""Compares pairs (a baseline first), with whatever is shown beside them, as one family."""
+NOTHING: Final = Requirements()
 
 
 def parse_requirements(
@@ -89,10 +92,19 @@ def refuse_unknown(requirements: Requirements, variants: Sequence[str]) -> None:
             raise InputError(OPTION, f"{condition.text!r} compares {names[0]} with itself")
 
 
+def refuse_impossible(requirements: Requirements, metric: DeclaredMetric | None) -> None:
+    """Raise InputError when what is declared of scores has no room for a condition: before a run."""
+    for condition in requirements.conditions:
+        refuse_declared(condition, metric)
+
+
 def find_unmet(
-    requirements: Requirements, figures: Sequence[Figures], shift: RetryShift | None, compare: Compare
+    requirements: Requirements,
+    figures: Sequence[Figures],
+    shift: RetryShift | None,
+    comparisons: Sequence[Comparison],
 ) -> tuple[str, ...]:
-    """What is not met, in sentences."""
+    """What is not met, in sentences; `comparisons` are the family that is shown, with every pair named."""
     by_name = {each.variant_id: each for each in figures}
     refuse_unknown(requirements, tuple(by_name))
     unmet = []
@@ -100,21 +112,45 @@ def find_unmet(
         unmet.append(f"{flag('require_stable')}: {shift.verdict}")
     if requirements.coverage is not None:
         unmet += _check_coverage(requirements.coverage, figures)
-    compared = compare(requirements.pairs) if requirements.pairs else ()
     for condition in requirements.conditions:
         match condition:
             case FigureCondition():
                 unmet += _check_figure(condition, by_name)
             case OrderCondition():
-                unmet += _check_order(condition, find_pair(compared, condition.worse, condition.better))
+                unmet += _check_order(condition, _find_measured(comparisons, condition))
             case LikenessCondition():
-                unmet += _check_likeness(condition, find_pair(compared, condition.left, condition.right))
+                unmet += _check_likeness(condition, _find_measured(comparisons, condition))
     return tuple(unmet)
+
+
+def find_notes(
+    requirements: Requirements, figures: Sequence[Figures], shift: RetryShift | None
+) -> tuple[str, ...]:
+    """What to know beside an answer, met or not: what bends the figures that it goes by, in sentences."""
+    named = {name for condition in requirements.conditions for name in names_of(condition)}
+    if any(not names_of(condition) for condition in requirements.conditions):
+        named = {each.variant_id for each in figures}
+    bent = [] if shift is None else [each for each in shift.variants if each.variant_id in named]
+    notes = [str(caution) for caution in about_marked([each for each in figures if each.variant_id in named])]
+    if shift is not None and any(each.answer != "bounded" for each in bent) and not requirements.is_stable:
+        notes.append(f"retries {shift.verdict}")
+    if shift is not None:
+        notes += [str(caution) for caution in about_rates(shift) if caution.variant_id in named]
+    return tuple(notes)
 
 
 def find_pair(comparisons: Sequence[Comparison], one: str, another: str) -> Comparison:
     """The comparison of two arms, whichever of them is its baseline."""
     return next(each for each in comparisons if {each.baseline, each.other} == {one, another})
+
+
+def _find_measured(comparisons: Sequence[Comparison], condition: Condition) -> Comparison:
+    """The comparison that a condition is about. Raises InputError when its scale has no room for a margin."""
+    one, another = names_of(condition)
+    found = find_pair(comparisons, one, another)
+    if found.tasks:
+        refuse_margin(condition, found.measure, found.reach)
+    return found
 
 
 def _check_coverage(limit: float, figures: Sequence[Figures]) -> list[str]:
@@ -130,23 +166,43 @@ def _check_figure(condition: FigureCondition, figures: Mapping[str, Figures]) ->
     asked = [condition.variant_id] if condition.variant_id else list(figures)
     unmet = []
     for variant_id in asked:
-        value = _figure(condition, figures[variant_id])
-        named = f"the {_end(condition)} end of {variant_id}'s {condition.figure}"
-        told = named if condition.surely else f"{variant_id}'s {condition.figure}"
-        if value is None:
-            unmet.append(f"{condition.text}: {told} is not known")
+        found = figures[variant_id]
+        refuse_figures(condition, found)
+        value = _read_figure(condition, found)
+        told = _name_figure(condition, found)
+        if isinstance(value, str):
+            unmet.append(f"{condition.text}: {told} is not known{value}")
         elif not _HOLDS[condition.sign](value, condition.limit):
-            unmet.append(f"{condition.text}: {told} is {value:.4g}")
+            unmet.append(f"{condition.text}: {told} is {value:.4g}{_describe_open(condition, found)}")
     return unmet
 
 
-def _figure(condition: FigureCondition, figures: Figures) -> float | None:
+def _read_figure(condition: FigureCondition, figures: Figures) -> float | str:
+    """The figure, or why it is not known."""
+    if figures.population == "tasks_like_these" and (condition.surely or condition.figure in ENDS):
+        interval = figures.pass_interval if condition.figure == "pass" else figures.interval
+        units = interval.units if interval is not None else 0
+        if 0 < units < FEWEST_UNITS:
+            unit = "groups" if interval is not None and "groups" in interval.method else "tasks"
+            return f": {_describe_few(units, unit)}"
     if not condition.surely:
-        return FIGURES[condition.figure](figures)
-    interval = figures.pass_interval if condition.figure == "pass" else figures.interval
-    if interval is None:
-        return None
-    return interval.low if _end(condition) == "lower" else interval.high
+        value = FIGURES[condition.figure](figures)
+        return "" if value is None else value
+    sure = figures.pass_sure if condition.figure == "pass" else figures.sure
+    if sure is None:
+        is_open = figures.interval is not None
+        return ": nothing bounds what trials without a grade would have scored" if is_open else ""
+    return sure.low if _end(condition) == "lower" else sure.high
+
+
+def _name_figure(condition: FigureCondition, figures: Figures) -> str:
+    told = f"{figures.variant_id}'s {condition.figure}"
+    return f"the {_end(condition)} end of {told}" if condition.surely else told
+
+
+def _describe_open(condition: FigureCondition, figures: Figures) -> str:
+    is_open = condition.surely and figures.planned > figures.graded
+    return ", however trials without a grade had ended" if is_open else ""
 
 
 def _end(condition: FigureCondition) -> str:
@@ -158,12 +214,7 @@ def _check_order(condition: OrderCondition, found: Comparison) -> list[str]:
     span = improvement(found, condition.better, level)
     if span is None:
         return [f"{condition.text}: {_why_unknown(found)}"]
-    if condition.is_strict and not condition.by:
-        shown = "better" if condition.better == found.other else "worse"
-        is_met = found.conclusion == shown
-    else:
-        is_met = span.low > condition.by if condition.is_strict else span.low >= condition.by
-    if is_met:
+    if _is_order_met(condition, found, span):
         return []
     if found.conclusion == "undecided because of errors":
         return [
@@ -174,10 +225,19 @@ def _check_order(condition: OrderCondition, found: Comparison) -> list[str]:
     return [f"{condition.text}: not shown: {_describe_gain(condition.better, span, found)}"]
 
 
+def _is_order_met(condition: OrderCondition, found: Comparison, span: Span) -> bool:
+    """Whether an order holds: what is shown to be better is no worse than by any margin, and so on."""
+    is_better = found.conclusion == ("better" if condition.better == found.other else "worse")
+    if not condition.by:
+        return is_better
+    is_beyond = span.low > condition.by if condition.is_strict else span.low >= condition.by
+    return (is_better and is_beyond) if condition.by > 0 else (is_better or is_beyond)
+
+
 def _check_likeness(condition: LikenessCondition, found: Comparison) -> list[str]:
-    """Two one-sided tests, each at 5%: the interval at twice the error lies within the margins."""
+    """Two one-sided tests, each at the level at which an order is judged: neither is worse by the margin."""
     level = found.answer.interval.level if found.answer else LEVEL
-    span = improvement(found, condition.left, 1 - 2 * (1 - level))
+    span = improvement(found, condition.left, level)
     if span is None:
         return [f"{condition.text}: {_why_unknown(found)}"]
     if -condition.margin < span.low and span.high < condition.margin:
@@ -201,8 +261,12 @@ def _why_unknown(found: Comparison) -> str:
     if found.has_unbounded_errors or found.conclusion == "undecided because of errors":
         return "undecided because of errors"
     if found.population == "tasks_like_these" and 0 < found.units < FEWEST_UNITS:
-        return (
-            f"not enough data: {found.units} {found.unit} are too few to speak of others, "
-            f"it takes {FEWEST_UNITS} (`population: these_tasks` asks about these only)"
-        )
+        return f"not enough data: {_describe_few(found.units, found.unit)}"
     return "not enough data"
+
+
+def _describe_few(units: int, unit: str) -> str:
+    return (
+        f"{units} {unit} are too few to speak of others, it takes {FEWEST_UNITS} "
+        "(`population: these_tasks` asks about these only)"
+    )

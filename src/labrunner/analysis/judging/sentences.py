@@ -3,7 +3,7 @@
 Rule: where the two answers don't fit each other, or one rests on too little, the sentence says so.
 """
 
-from labrunner.analysis.comparing.comparison import Comparison, find
+from labrunner.analysis.comparing.comparison import Comparison, find, is_conclusion_safe_from_retries
 from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.inference.interval import LEVEL
@@ -19,7 +19,21 @@ def describe(comparison: Comparison) -> str:
         parts.append("How errored trials would have ended decides it: undecided.")
     elif _is_odd(comparison):
         parts.append("What these tasks do not show can hardly be said of others: run more trials of each.")
+    if comparison.marked:
+        parts.append(_describe_marked(comparison))
+    if comparison.conclusion in {"better", "worse"} and not is_conclusion_safe_from_retries(comparison):
+        parts.append("Retried trials could have turned it: suspect.")
     return " ".join(parts)
+
+
+def _describe_marked(comparison: Comparison) -> str:
+    """Whoever marks failures raises a mean, so it is told what comes out with them."""
+    count = "1 trial is" if comparison.marked == 1 else f"{comparison.marked:,} trials are"
+    told = f"{count} left out, marked as not to be used"
+    if comparison.with_marked is None:
+        return f"{told}."
+    them = "it" if comparison.marked == 1 else "them"
+    return f"{told}; with {them} the difference would be {write_change(comparison.with_marked)}."
 
 
 def _is_odd(comparison: Comparison) -> bool:

@@ -55,6 +55,13 @@ class Measure:
             return cell.spread
         return cell.passed * cell.failed / cell.graded if cell.graded else 0.0
 
+    def spread_with(self, cell: Cell, count: int, value: float) -> float:
+        """The same with so many more trials of one score."""
+        if not count or not cell.graded:
+            return self.spread(cell)
+        distance = value - self.total(cell) / cell.graded
+        return self.spread(cell) + distance * distance * cell.graded * count / (cell.graded + count)
+
     def mean(self, cell: Cell) -> float | None:
         """Mean over graded trials; None when there are none."""
         return self.total(cell) / cell.graded if cell.graded else None
@@ -102,6 +109,31 @@ def choose_measure(*variants: VariantTally) -> Measure:
         low=metric.min,
         high=metric.max,
     )
+
+
+def mean_with_marked(variant: VariantTally, measure: Measure) -> float | None:
+    """The mean with trials that were marked as they ended; None without any, or where scores don't fit."""
+    if not variant.marks or not is_fitting(measure, variant):
+        return None
+    return average(whole_means(variant, measure).values())
+
+
+def is_fitting(measure: Measure, *variants: VariantTally) -> bool:
+    """Whether trials of these variants that were marked are scored like the others."""
+    marked = [each.marked for each in variants if each.marked is not None]
+    return choose_measure(*variants, *marked) == measure
+
+
+def whole_means(variant: VariantTally, measure: Measure) -> dict[str, float]:
+    """Task means with trials that were marked as they ended."""
+    marked = variant.marked.cells if variant.marked is not None else {}
+    found = {}
+    for task_id in {**variant.cells, **marked}:
+        cells = [cells[task_id] for cells in (variant.cells, marked) if task_id in cells]
+        graded = sum(cell.graded for cell in cells)
+        if graded:
+            found[task_id] = math.fsum(map(measure.total, cells)) / graded
+    return found
 
 
 def average(values: Iterable[float | None]) -> float | None:

@@ -5,8 +5,10 @@ because every commit does it. A failed trial is missing data: it is counted by c
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 from labrunner.experiment.resolved import LARGEST_SCORE, DeclaredMetric, Experiment
 from labrunner.records.cause import Cause
@@ -14,6 +16,7 @@ from labrunner.records.glance import TrialGlance
 from labrunner.records.rows import TrialRow
 
 Trial = TrialRow | TrialGlance
+NONE_MARKED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -45,6 +48,16 @@ class Cell:
         return self.graded - self.passed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """Trials that somebody marked as not to be used, all for one reason."""
+
+    reason: str
+    trials: int
+    first: str
+    """The id of one of them."""
+
+
 @dataclass(slots=True)
 class VariantTally:
     """One variant's cells, and what is counted over all of them."""
@@ -58,10 +71,10 @@ class VariantTally:
     retried: int = 0
     attempts: int = 0
     most_attempts: int = 0
-    invalidated: int = 0
-    """Trials marked as not to be used. They are in no other figure here."""
-    left_out: Counter[str] = field(default_factory=Counter)
-    """The same, by task."""
+    marked: "VariantTally | None" = None
+    """Trials marked as not to be used, as they ended. They are in no other sum here."""
+    marks: dict[str, "Marked"] = field(default_factory=dict)
+    """Why they were marked, by what was said."""
     lowest: float = float("inf")
     highest: float = float("-inf")
     is_binary: bool = True
@@ -85,6 +98,22 @@ class VariantTally:
     def errors(self) -> int:
         """Trials that ended without a verdict."""
         return sum(cell.errors for cell in self.cells.values())
+
+    @property
+    def invalidated(self) -> int:
+        """Trials marked as not to be used."""
+        return sum(mark.trials for mark in self.marks.values())
+
+    def mark(self, row: Trial, reason: str) -> None:
+        """Take in a trial that is not to be used: only counted, with why, and kept apart as it ended."""
+        if self.marked is None:
+            self.marked = VariantTally(declared=self.declared)
+        self.marked.add(row)
+        known = self.marks.get(reason)
+        if known is None:
+            self.marks[reason] = Marked(reason=reason, trials=1, first=row.ids.trial_id)
+        else:
+            self.marks[reason] = replace(known, trials=known.trials + 1)
 
     def add(self, row: Trial, *, earlier: int = 0) -> None:
         """Take in one final trial, with how many attempts at it were made in runs before this one."""
@@ -161,15 +190,15 @@ class Tally:
     def __init__(
         self,
         groups: Mapping[str, str | None],
-        invalidated: Collection[str] = frozenset(),
+        invalidated: Mapping[str, str] = NONE_MARKED,
         *,
         metric: DeclaredMetric | None = None,
         tags: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """Take the run's task ids in order, each with the group that its author gave it, if any.
 
-        Trials whose ids are in `invalidated` are counted and otherwise left out. `metric` is what the
-        experiment declares of its scores, `tags` are those of its tasks.
+        Trials whose ids are in `invalidated`, with why, are counted and otherwise left out. `metric` is what
+        the experiment declares of its scores, `tags` are those of its tasks.
         """
         self.groups = groups
         self.tags = tags or {}
@@ -178,7 +207,7 @@ class Tally:
         self.variants: dict[str, VariantTally] = {}
 
     @classmethod
-    def of(cls, experiment: Experiment, invalidated: Collection[str] = frozenset()) -> "Tally":
+    def of(cls, experiment: Experiment, invalidated: Mapping[str, str] = NONE_MARKED) -> "Tally":
         """An empty one for an experiment's trials."""
         return cls(
             {task.id: task.group for task in experiment.tasks},
@@ -196,11 +225,11 @@ class Tally:
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
             variant = self.variants[row.ids.variant_id] = VariantTally(declared=self.metric)
-        if row.ids.trial_id in self._invalidated:
-            variant.invalidated += 1
-            variant.left_out[row.ids.task_id] += 1
-            return False
         if row.outcome == "cancelled":
+            return False
+        reason = self._invalidated.get(row.ids.trial_id)
+        if reason is not None:
+            variant.mark(row, reason)
             return False
         variant.add(row, earlier=earlier)
         return True

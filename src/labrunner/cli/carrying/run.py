@@ -4,14 +4,16 @@ What only some calls need (`--dry-run`, `--reuse`) is imported when asked for: a
 """
 
 import sys
+from dataclasses import replace
 from functools import partial
 
-from labrunner.analysis.judging.requirements import Requirements, refuse_unknown
+from labrunner.analysis.judging.requirements import Requirements, refuse_impossible, refuse_unknown
+from labrunner.analysis.sums.tally import declared_metric
 from labrunner.cli.carrying.target import Call, make_target_app
 from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.cli.catalogue import COMMANDS
 from labrunner.display.sitting import tell_checks, tell_end, watch
-from labrunner.errors import ExitCode, InputError
+from labrunner.errors import ExitCode, InputError, LabError
 from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.runner.own_loop import run_alone
@@ -39,22 +41,30 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     _warn_of_first_error(experiment)
     requirements = call.requirements()
     refuse_unknown(requirements, [variant.id for variant in experiment.variants])
+    refuse_impossible(requirements, declared_metric(experiment))
     options = call.options(experiment, on_checks=tell_checks)
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call)
     else:
         end = run_alone(run_experiment(experiment, options, watch))
+    if requirements and end.exit_code is ExitCode.SUCCESS:
+        return Turn(_tell_judged(end, requirements, as_json=call.as_json), end.is_interrupted)
     tell_end(end, as_json=call.as_json)
-    is_checked = requirements and end.exit_code is ExitCode.SUCCESS
-    code = _check(end, requirements) if is_checked else int(end.exit_code)
-    return Turn(code, end.is_interrupted)
+    return Turn(int(end.exit_code), end.is_interrupted)
 
 
-def _check(end: RunEnd, requirements: Requirements) -> int:
+def _tell_judged(end: RunEnd, requirements: Requirements, *, as_json: bool) -> int:
+    """Say how a run ended, with every comparison that is required, and what of it is not met."""
     from labrunner.cli.requiring import tell_unmet
-    from labrunner.runner.reports.results import check_requirements
+    from labrunner.runner.reports.results import judge_run
 
-    return tell_unmet(check_requirements(end.paths, requirements))
+    try:
+        judged = judge_run(end.paths, requirements, end.summary)
+    except LabError:
+        tell_end(end, as_json=as_json)
+        raise
+    tell_end(replace(end, summary=judged.summary), as_json=as_json)
+    return tell_unmet(judged.unmet, judged.notes)
 
 
 def _run_reusing(experiment: Experiment, options: RunOptions, call: Call) -> RunEnd:

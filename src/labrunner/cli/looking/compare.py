@@ -59,11 +59,10 @@ def compare(  # noqa: PLR0913 - the signature is the command line
     """Compare."""
     requirements = read_requirements(require, is_stable=require_stable, coverage=require_coverage)
     found = [find_run(log_dir, run) for run in runs]
-    contest = compare_runs(found, baseline=baseline, pair_by=pair_by.value)
-    unmet = contest.find_unmet(requirements)
+    contest = compare_runs(found, baseline=baseline, pair_by=pair_by.value, requirements=requirements)
     with suppress(BrokenPipeError):  # the exit code still counts
         if as_json:
-            _print_json(contest, unmet)
+            _print_json(contest)
         else:
             console = make_console()
             told = show_comparisons(
@@ -72,16 +71,17 @@ def compare(  # noqa: PLR0913 - the signature is the command line
             console.print(told)
             for sentence in contest.differences:
                 console.print(make_item("not the same:", sentence, "yellow"))
-    raise typer.Exit(tell_unmet(unmet))
+    raise typer.Exit(tell_unmet(contest.unmet, contest.notes))
 
 
-def _print_json(contest: Contest, unmet: tuple[str, ...]) -> None:
+def _print_json(contest: Contest) -> None:
     told = {
         "comparisons": contest.comparisons,
         "figures": contest.figures,
         "retry_shift": contest.retry_shift,
         "warnings": [caution for _, caution in contest.cautions],
         "differences": contest.differences,
-        "unmet": unmet,
+        "unmet": contest.unmet,
+        "notes": contest.notes,
     }
     sys.stdout.write(canonical.encode_line(told).decode())

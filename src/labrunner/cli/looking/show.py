@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -34,10 +34,11 @@ from labrunner.runner.reports.lookup import (
     picture,
 )
 from labrunner.runner.reports.postmortem import Postmortem, examine_crash
-from labrunner.runner.reports.results import find_unmet_in, read_checked_results
+from labrunner.runner.reports.results import Judged, judge_run
 from labrunner.runner.reports.trialname import find_meant
 from labrunner.runner.reports.unfinished import Unfinished, find_any, find_masker, read_ends
 from labrunner.store.buffering.transcripts import TRANSCRIPT
+from labrunner.store.checking.invalidations import find_mark
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.conversations import read_said, write_said
 from labrunner.store.reading.earlier_file import read_earlier
@@ -116,15 +117,18 @@ def show(  # noqa: PLR0913 - the signature is the command line
 
             follow_run(paths, as_json=as_json)
         seen = picture(paths)
-        unmet = find_unmet_in(read_checked_results(paths), requirements, seen.summary) if requirements else ()
+        judged = judge_run(paths, requirements, seen.summary) if requirements else None
+        if judged is not None:
+            seen = replace(seen, summary=judged.summary)
         with suppress(BrokenPipeError):  # the exit code still counts
-            _show_run(seen, unmet, as_json=as_json)
-    raise typer.Exit(tell_unmet(unmet))
+            _show_run(seen, judged, as_json=as_json)
+    raise typer.Exit(tell_unmet(judged.unmet, judged.notes) if judged is not None else 0)
 
 
-def _show_run(seen: RunPicture, unmet: tuple[str, ...], *, as_json: bool) -> None:
+def _show_run(seen: RunPicture, judged: Judged | None, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(canonical.encode_line(plain_run(seen, unmet)).decode())
+        told = plain_run(seen, judged.unmet if judged else (), judged.notes if judged else ())
+        sys.stdout.write(canonical.encode_line(told).decode())
         return
     crash = examine_crash(seen.paths) if seen.state == "crashed" else None
     under_way = read_under_way(seen.paths) if seen.state == "started" else ()
@@ -197,11 +201,12 @@ def _show_unfinished(paths: RunPaths, found: Unfinished, logs: Mapping[str, str]
 
 def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
     earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
+    mark = find_mark(paths, rows.trial_id)
     cut_off = newest_attempt(rows.timing.cut_off) if not rows.timing.attempts else None
     folder = paths.trial(rows.trial_id) / (cut_off or str(rows.attempt))
     said = read_said(folder, _named_logs(rows)) if how.is_whole or not how.as_json else []
     if how.as_json:
-        told = plain_trial(rows, earlier) | ({"transcript": said} if how.is_whole else {})
+        told = plain_trial(rows, earlier, mark) | ({"transcript": said} if how.is_whole else {})
         sys.stdout.write(canonical.encode_line(told).decode())
         return
     logs = {ref.path: _tail(folder / ref.path) for ref in _named_logs(rows) or () if ref.path not in _SAID}
@@ -218,6 +223,7 @@ def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
             hints=hints,
             extent=_find_extent(paths, rows.trial_id, how),
             doors=read_attempt_doors(folder, _named_logs(rows)),
+            mark=mark,
         )
     )
 

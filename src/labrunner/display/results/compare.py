@@ -179,6 +179,8 @@ def _describe_errors(comparison: Comparison) -> str:
 
 def _describe_retries(comparison: Comparison) -> str:
     retries = comparison.retries
+    if comparison.has_unbounded_retries:
+        return "trials were retried, and nothing bounds what they would have scored without"
     if retries is None:
         return ""
     counted = format_count(retries.trials, "retried trial")

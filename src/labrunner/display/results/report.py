@@ -33,7 +33,7 @@ from labrunner.records.facts.call_usage import UNPRICED
 
 SHOWN_K: Final = 4
 ADJUSTED: Final = (
-    "p and intervals are adjusted for {} comparisons (Holm): together they mislead in 1 of 20 runs"
+    "p and intervals are adjusted for {} comparisons (Holm): any of the conclusions misleads in 1 of 20 runs"
 )
 _EXPENSES: Final = {
     "time_s": "time",
@@ -171,8 +171,12 @@ def _format_amount(name: str, amount: float) -> str:
 def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | None:
     if not comparisons:
         return None
-    columns = (f"against {comparisons[0].baseline}", *_CHANGES)
-    rows = [(each.other, *_describe_change(each)) for each in comparisons]
+    is_shared = len({each.baseline for each in comparisons}) == 1
+    columns = (f"against {comparisons[0].baseline}" if is_shared else "compared", *_CHANGES)
+    rows = [
+        (each.other if is_shared else f"{each.other} against {each.baseline}", *_describe_change(each))
+        for each in comparisons
+    ]
     family = comparisons[0].family
     return stack(
         make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("interval",)),

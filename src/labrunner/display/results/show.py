@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.inference.interval import Interval
 from labrunner.analysis.judging.cautions import ONLY_AT_THE_END, describe_caution
@@ -47,7 +48,10 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
     `barriers` are ways in which its barriers were held, each with the variants that it was for.
     `last_sign_at` is of a crashed run: the newest thing that its owner wrote, if not its status.
     """
-    told = state_line(state, status, finished=summary.totals.trials, last_sign_at=last_sign_at)
+    marked = read_report(summary).marked
+    told = state_line(
+        state, status, finished=summary.totals.trials + marked, marked=marked, last_sign_at=last_sign_at
+    )
     return stack(
         make_line(told, _STYLES.get(state, "")),
         make_line(f"digest {status.chain}") if status.chain else None,
@@ -71,15 +75,25 @@ def name_state(state: str) -> str:
 
 
 def state_line(
-    state: RunState, status: StatusRecord, *, finished: int, last_sign_at: str | None = None
+    state: RunState,
+    status: StatusRecord,
+    *,
+    finished: int,
+    marked: int = 0,
+    last_sign_at: str | None = None,
 ) -> str:
-    """Say in one line how a run stands; `finished` was counted, the status of a crashed run is older."""
+    """Say in one line how a run stands; `finished` was counted, the status of a crashed run is older.
+
+    Of the finished trials, `marked` are not to be used.
+    """
     planned, buffered = status.counts.planned, status.counts.buffered
     share = f"all {planned:,}" if finished == planned > 1 else f"{finished:,} of {planned:,}"
     told = f"{name_state(state)}: {share} {'trial' if planned == 1 else 'trials'} finished"
     if status.ended_at is not None:
         took = datetime.fromisoformat(status.ended_at) - datetime.fromisoformat(status.started_at)
         told += f" in {format_duration(took.total_seconds())}"
+    if marked:
+        told += f", {marked:,} of them marked as not to be used"
     if buffered and state != "crashed":
         told += (
             f" ({buffered:,} of them {'waits' if buffered == 1 else 'wait'} in the buffer for slots before)"
@@ -161,4 +175,15 @@ def _describe_measure(figures: Figures) -> str:
     if figures.tasks < 2:
         return f"mean of {measure} over one task: no interval"
     told = f"mean of {measure} over {format_count(figures.tasks, 'task')}, each weighing the same"
-    return f"{told}; interval: {figures.interval.method}" if figures.interval is not None else told
+    if figures.interval is None:
+        return told
+    return f"{told}; interval: {figures.interval.method}{_describe_reach(figures, figures.interval)}"
+
+
+def _describe_reach(figures: Figures, interval: Interval) -> str:
+    """Say of what an interval does not speak."""
+    if figures.population == "these_tasks":
+        return ", about these tasks only"
+    if interval.units >= FEWEST_UNITS:
+        return ""
+    return f", too few to speak of others ({interval.units}; it takes {FEWEST_UNITS})"

@@ -22,6 +22,7 @@ from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.earlier import EarlierAttempt
+from labrunner.records.facts.invalidation import InvalidationRow
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
 TAIL_LINES: Final = 20
@@ -45,11 +46,16 @@ def show_trial(  # noqa: PLR0913 - what a page is made of
     hints: Sequence[tuple[str, str]] = (),
     extent: Extent = PARTLY,
     doors: Sequence[DoorEvent] = (),
+    mark: InvalidationRow | None = None,
 ) -> RenderableType:
-    """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next."""
+    """Show a trial; `logs` are texts of the last attempt by name, `hints` say where to look next.
+
+    `mark` is there where somebody marked it as not to be used.
+    """
     times = {each.attempt: each for each in timing.attempts} if timing else {}
     return stack(
         make_line(verdict_line(row), "bold"),
+        make_line(describe_mark(mark), "yellow") if mark else None,
         make_fields([*_identity(row, timing), *(field for each in judged for field in _describe(each))]),
         *(block for each in judged for block in _show_patch(each)),
         show_earlier(earlier),
@@ -68,6 +74,11 @@ def verdict_line(row: TrialRow) -> str:
         return f"{row.ids.trial_id}: no grade, cause {row.cause} ({row.reason})"
     told = f"{row.ids.trial_id}: {row.verdict}, {row.primary_metric_name} = {row.primary_metric_value:g}"
     return f"{told}, ended by {row.ended_by}" if row.ended_by else told
+
+
+def describe_mark(mark: InvalidationRow) -> str:
+    """Say that a trial is not to be used, who says so, and why."""
+    return f"marked as not to be used by {mark.who} at {mark.at}, so no figure holds it: {mark.reason}"
 
 
 def describe_phase(fact: PhaseFact) -> str:

@@ -30,7 +30,9 @@ def render(seen: RunInFull) -> Iterator[str]:
     totals = seen.summary.totals
     yield f"# {escape(seen.record.name)}"
     yield ""
-    counted = f"{totals.trials:,} of {seen.record.planned:,} trials"
+    counted = f"{totals.trials + report.marked:,} of {seen.record.planned:,} trials"
+    if report.marked:
+        counted += f", {report.marked:,} of them marked as not to be used"
     yield f"Run `{seen.record.run_id}`, {escape(seen.state)}: {counted}."
     if seen.status.chain:
         yield f"Digest `{seen.status.chain}`."

@@ -7,14 +7,22 @@ from pathlib import PurePath
 from typing import Final
 
 from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all
-from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked, about_replay
-from labrunner.analysis.judging.requirements import Requirements, find_unmet
+from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked, about_rates, about_replay
+from labrunner.analysis.judging.requirements import (
+    NOTHING,
+    Requirements,
+    find_notes,
+    find_unmet,
+    refuse_unknown,
+)
 from labrunner.analysis.judging.retryshift import RetryShift, report_retries
 from labrunner.errors import InputError
+from labrunner.experiment.options.table import flag
 from labrunner.runner.reports.likeness import PairBy, tell_differences
-from labrunner.runner.reports.results import Results, compare_family, read_checked_results
+from labrunner.runner.reports.results import Results, read_checked_results
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import address
 
@@ -37,22 +45,23 @@ class Contest:
     """What is not the same about the tasks of the runs, in sentences."""
     shared: tuple[str, ...] = ()
     """Which of the runs replay which, in sentences: they are one sample."""
-
-    def find_unmet(self, requirements: Requirements) -> tuple[str, ...]:
-        """What is required and not met, in sentences."""
-        shared = self.shared if requirements.pairs else ()
-        return shared + find_unmet(
-            requirements,
-            self.figures,
-            self.retry_shift,
-            lambda pairs: compare_family(self.comparisons, self.arms, pairs),
-        )
+    unmet: tuple[str, ...] = ()
+    """What is required and not met, in sentences."""
+    notes: tuple[str, ...] = ()
+    """What to know beside what is required, met or not."""
 
 
 def compare_runs(
-    runs: Sequence[RunPaths], *, baseline: str | None = None, pair_by: PairBy = "content"
+    runs: Sequence[RunPaths],
+    *,
+    baseline: str | None = None,
+    pair_by: PairBy = "content",
+    requirements: Requirements = NOTHING,
 ) -> Contest:
-    """Read runs and compare their variants. Raises InputError when there is nothing to compare."""
+    """Read runs and compare their variants, with whatever pairs are required, as one family.
+
+    Raises InputError when there is nothing to compare.
+    """
     labels = label_runs([paths.root.name for paths in runs])
     results = [read_checked_results(paths) for paths in runs]
     prefixes = [f"{label}:" if len(runs) > 1 else "" for label in labels]
@@ -65,22 +74,33 @@ def compare_runs(
         for each, prefix in zip(results, prefixes, strict=True)
         for figure in _name_figures(each, prefix)
     )
+    refuse_unknown(requirements, [arm.name for arm in arms])
     pairs = choose_pairs(by_run, baseline)
+    if requirements.pairs and baseline is not None:
+        _refuse_other_family(pairs, choose_pairs(by_run, None), baseline)
+    comparisons = compare_all(join_family(pairs, arms, requirements.pairs))
+    shift = report_retries(
+        list(zip(arms, figures, strict=True)),
+        {other.name: first.name for first, other in pairs},
+        margin=min(each.experiment.retry_margin for each in results),
+    )
+    shared = tuple(_find_shared(results, labels))
     return Contest(
         arms=arms,
         differences=tuple(tell_differences(labels, [each.experiment for each in results], pair_by)),
-        shared=tuple(_find_shared(results, labels)),
+        shared=shared,
         figures=figures,
-        comparisons=compare_all(pairs),
-        retry_shift=report_retries(
-            list(zip(arms, figures, strict=True)),
-            {other.name: first.name for first, other in pairs},
-            margin=min(each.experiment.retry_margin for each in results),
-        ),
-        cautions=tuple(
-            (address(paths), _name_caution(caution, prefix))
-            for paths, each, prefix in zip(runs, results, prefixes, strict=True)
-            for caution in _find_cautions(each)
+        comparisons=comparisons,
+        retry_shift=shift,
+        unmet=(shared if requirements.pairs else ()) + find_unmet(requirements, figures, shift, comparisons),
+        notes=find_notes(requirements, figures, shift),
+        cautions=(
+            *(
+                (address(paths), _name_caution(caution, prefix))
+                for paths, each, prefix in zip(runs, results, prefixes, strict=True)
+                for caution in _find_cautions(each)
+            ),
+            *((labels[0], caution) for caution in (about_rates(shift) if shift else ())),
         ),
     )
 
@@ -90,6 +110,19 @@ def _name_caution(caution: Caution, prefix: str) -> Caution:
     if caution.variant_id is None:
         return replace(caution, text=f"{prefix} {caution.text}" if prefix else caution.text)
     return replace(caution, variant_id=f"{prefix}{caution.variant_id}")
+
+
+def _refuse_other_family(
+    chosen: Sequence[tuple[Arm, Arm]], usual: Sequence[tuple[Arm, Arm]], baseline: str
+) -> None:
+    """Raise InputError where a baseline would change what requirements are judged among."""
+    asked, own = ({frozenset((a.name, b.name)) for a, b in pairs} for pairs in (chosen, usual))
+    if asked != own:
+        raise InputError(
+            "--baseline",
+            f"{baseline!r} would change which comparisons {flag('require')} is judged among, and so its "
+            f"answer; leave --baseline out: a requirement names what it compares with",
+        )
 
 
 def _find_cautions(results: Results) -> Iterator[Caution]:
@@ -144,5 +177,10 @@ def _find_arm(arms: Sequence[Arm], name: str) -> Arm:
 
 
 def _name_figures(results: Results, prefix: str) -> list[Figures]:
-    figures = compute_all(results.tally, results.planned, expense=results.expense)
+    figures = compute_all(
+        results.tally,
+        results.planned,
+        expense=results.expense,
+        population=results.experiment.population,
+    )
     return [replace(each, variant_id=f"{prefix}{each.variant_id}") for each in figures]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
-from labrunner.analysis.comparing.comparison import Comparison, compare_all
+from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
-from labrunner.analysis.judging.requirements import Requirements, find_unmet
+from labrunner.analysis.judging.requirements import Requirements, find_notes, find_unmet, refuse_unknown
 from labrunner.analysis.report import make_arms
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.sums.conduct import Conduct
@@ -51,8 +51,8 @@ class Results:
         """Each variant's number of slots, in order."""
         return planned_slots(self.experiment)
 
-    def summarise(self) -> SummaryRecord:
-        """Make the summary, complete."""
+    def summarise(self, required: Sequence[tuple[str, str]] = ()) -> SummaryRecord:
+        """Make the summary, complete; pairs of variants that are `required` are compared in it too."""
         made = summarise(
             self.tally,
             run_id=self.run_id,
@@ -66,6 +66,7 @@ class Results:
             retry_margin=self.experiment.retry_margin,
             conduct=self.conduct,
             replay=self.replay,
+            required=required,
         )
         return seal_summary(made, self.basis)
 
@@ -74,6 +75,11 @@ class Results:
         """The run that it replays; not itself, where it reuses what its attempts heard before a crash."""
         replay = self.experiment.policy.replay
         return None if replay is None or PurePath(replay).name == self.run_id else replay
+
+    def count_compared(self, required: Sequence[tuple[str, str]]) -> int:
+        """How many comparisons there are with those that are required."""
+        arms = self.arms()
+        return len(join_family([(arms[0], other) for other in arms[1:]], arms, required))
 
     def arms(self, *, prefix: str = "", pair_by: PairBy = "id") -> tuple[Arm, ...]:
         """The run's variants, as sides of comparisons: within the run, or with other runs' by content."""
@@ -95,7 +101,7 @@ def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     with survey(paths) as seen:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.
         basis = basis_of(seen)
-        invalidated = {mark.trial_id for mark in read_invalidations(paths)}
+        invalidated = {mark.trial_id: mark.reason for mark in read_invalidations(paths)}
         tally = Tally.of(experiment, invalidated)
         for trial, timing in seen.finished():
             finished += 1
@@ -132,39 +138,35 @@ def check_rows(paths: RunPaths) -> None:
         refuse_damaged(paths)
 
 
-def check_requirements(paths: RunPaths, requirements: Requirements) -> tuple[str, ...]:
-    """What a run does not meet of what is required, in sentences."""
-    return find_unmet_in(read_checked_results(paths), requirements)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What results meet of what is required."""
+
+    summary: SummaryRecord
+    """With every comparison that is required among those shown, all as one family."""
+    unmet: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What to know beside the answer, whatever it is."""
 
 
-def find_unmet_in(
-    results: Results, requirements: Requirements, summary: SummaryRecord | None = None
-) -> tuple[str, ...]:
-    """The same for results that were read already, with their summary where it was made already."""
-    if not requirements:
-        return ()
-    report = read_report(summary or results.summarise())
-    return find_unmet(
-        requirements,
-        report.figures,
-        report.retry_shift,
-        lambda pairs: compare_family(report.comparisons, results.arms(), pairs),
+def judge_run(paths: RunPaths, requirements: Requirements, summary: SummaryRecord | None = None) -> Judged:
+    """Hold a run to what is required, with its summary where that was made already."""
+    return judge(read_checked_results(paths), requirements, summary)
+
+
+def judge(results: Results, requirements: Requirements, summary: SummaryRecord | None = None) -> Judged:
+    """The same for results that were read already."""
+    refuse_unknown(requirements, tuple(results.planned))
+    made = summary or results.summarise()
+    report = read_report(made)
+    if len(report.comparisons) < results.count_compared(requirements.pairs):
+        made = results.summarise(requirements.pairs)
+        report = read_report(made)
+    return Judged(
+        summary=made,
+        unmet=find_unmet(requirements, report.figures, report.retry_shift, report.comparisons),
+        notes=find_notes(requirements, report.figures, report.retry_shift),
     )
-
-
-def compare_family(
-    shown: Sequence[Comparison], arms: Sequence[Arm], pairs: Sequence[tuple[str, str]]
-) -> Sequence[Comparison]:
-    """What is shown and the pairs that are named beside it, as one family of comparisons."""
-    known = {frozenset((each.baseline, each.other)) for each in shown}
-    further = [pair for pair in dict.fromkeys(pairs) if frozenset(pair) not in known]
-    # A pair may be named from either side: it is one comparison.
-    once = {frozenset(pair): pair for pair in further}
-    if not once:
-        return shown
-    by_name = {arm.name: arm for arm in arms}
-    family = [*((each.baseline, each.other) for each in shown), *once.values()]
-    return compare_all([(by_name[baseline], by_name[other]) for baseline, other in family])
 
 
 def planned_slots(experiment: Experiment) -> dict[str, int]:

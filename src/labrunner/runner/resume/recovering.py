@@ -130,7 +130,7 @@ class _Report:
         )
         self._live = read_transcripts(source.buffer)
         self._marks = examine_marks(source)
-        self._tally = Tally.of(experiment, {mark.trial_id for mark in self._marks.rows})
+        self._tally = Tally.of(experiment, {mark.trial_id: mark.reason for mark in self._marks.rows})
         self._counts = {"pass": 0, "fail": 0, "failed": 0, "cancelled": 0}
         self._damaged = 0
         self._lost = find_loss(source)

@@ -46,6 +46,11 @@ def read_invalidations(paths: RunPaths) -> tuple[InvalidationRow, ...]:
     return _refuse_damaged(paths, examine_marks(paths)).rows
 
 
+def find_mark(paths: RunPaths, trial_id: str) -> InvalidationRow | None:
+    """The mark on a trial, the newest where there are several; None where it may be used."""
+    return next((mark for mark in reversed(read_invalidations(paths)) if mark.trial_id == trial_id), None)
+
+
 def examine_marks(paths: RunPaths) -> Marks:
     """Look at a run's marks, whatever state they are in."""
     run_id = read_run(paths).run_id

@@ -33,7 +33,7 @@ def plain_listing(run: RunListing) -> dict[str, object]:
     }
 
 
-def plain_run(seen: RunPicture, unmet: Sequence[str] = ()) -> dict[str, object]:
+def plain_run(seen: RunPicture, unmet: Sequence[str] = (), notes: Sequence[str] = ()) -> dict[str, object]:
     """A run with its summary, what is under way in it, and how it crashed, for programs."""
     crash = examine_crash(seen.paths) if seen.state == "crashed" else None
     under_way = read_under_way(seen.paths) if seen.state == "started" else ()
@@ -43,6 +43,7 @@ def plain_run(seen: RunPicture, unmet: Sequence[str] = ()) -> dict[str, object]:
         "status": seen.status,
         "summary": seen.summary,
         "unmet": unmet,
+        **({"notes": notes} if notes else {}),
         **(_plain_under_way(under_way) if under_way else {}),
         **({"crash": plain_crash(crash)} if crash else {}),
     }

@@ -5,14 +5,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from labrunner.records.facts.earlier import EarlierAttempt
+from labrunner.records.facts.invalidation import InvalidationRow
 from labrunner.records.rows import SlotRows
 from labrunner.runner.reports.unfinished import Unfinished
 from labrunner.view.plain.underway_json import plain_under_way
 
 
-def plain_trial(rows: SlotRows, earlier: Sequence[EarlierAttempt] = ()) -> dict[str, object]:
-    """A finished trial's rows, with what runs before this one did, for programs."""
+def plain_trial(
+    rows: SlotRows, earlier: Sequence[EarlierAttempt] = (), mark: InvalidationRow | None = None
+) -> dict[str, object]:
+    """A finished trial's rows, with what runs before this one did, and why it is not used, for programs."""
     told: dict[str, object] = msgspec.to_builtins(rows)
+    if mark is not None:
+        told["invalidated"] = {"reason": mark.reason, "who": mark.who, "at": mark.at}
     return told | ({"earlier": earlier} if earlier else {})
 
 

@@ -10,6 +10,7 @@ from labrunner.records.barrier import explain_barrier
 from labrunner.records.rows import SlotRows
 from labrunner.runner.reports.unfinished import Unfinished, find_any, find_masker, read_ends
 from labrunner.store.buffering.transcripts import TRANSCRIPT
+from labrunner.store.checking.invalidations import find_mark
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.earlier_file import read_earlier
 from labrunner.store.reading.events import LOGGED
@@ -86,7 +87,7 @@ def _find_unfinished(paths: RunPaths, trial_id: str) -> Unfinished | None:
 def tell_finished(paths: RunPaths, rows: SlotRows) -> dict[str, object]:
     """What a finished trial's records say, and which files it left."""
     earlier = read_earlier(paths, read_run(paths)).get(rows.schedule_idx, ())
-    record = plain_trial(rows, earlier)
+    record = plain_trial(rows, earlier, find_mark(paths, rows.trial_id))
     files = [_plain_file(kept) for kept in list_kept(paths, rows)]
     return {
         "record": record,

@@ -1,0 +1,106 @@
+"""Whether a condition asks for something that its scale has room for.
+
+Rules: a limit or margin that would always hold, or never could, is refused with what would be right: a gate
+that can't close, or can't open, is worse than none. A percentage is one of a scale of 0 to 1, and of no
+other: 5% of seconds would be read as 0.05 seconds.
+"""
+
+from typing import Final
+
+from labrunner.analysis.describing.figures import PASS, Figures
+from labrunner.analysis.judging.conditions import (
+    OPTION,
+    Condition,
+    FigureCondition,
+    LikenessCondition,
+)
+from labrunner.errors import InputError
+from labrunner.experiment.resolved import DeclaredMetric
+
+_COUNTS: Final = ("errors", "retried")
+_SHARES: Final = ("pass", "coverage")
+_UNIT: Final = (0.0, 1.0)
+_EXAMPLE: Final = 0.05
+"""Of a scale: a margin to write instead."""
+_LIMIT: Final = 0.9
+"""Of a scale: a limit to write instead."""
+
+
+def refuse_figures(condition: FigureCondition, figures: Figures) -> None:
+    """Raise InputError where a figure of this variant can't be what the condition asks, or always is."""
+    if condition.figure in _COUNTS or condition.figure in _SHARES or figures.graded:
+        _refuse_limit(condition, figures.measure, figures.scale)
+
+
+def refuse_margin(condition: Condition, measure: str, reach: float | None) -> None:
+    """Raise InputError where a margin is not one for differences of a measure that reach so far."""
+    if isinstance(condition, FigureCondition):
+        return
+    margin = condition.margin if isinstance(condition, LikenessCondition) else abs(condition.by)
+    if isinstance(condition, LikenessCondition) and not margin:
+        raise _refusal(
+            condition, "no data show that two variants are exactly alike; expected a margin above 0"
+        )
+    if condition.is_percent and reach != 1.0:
+        raise _refusal(
+            condition,
+            f"a percentage fits differences on a scale of 0 to 1, and `{measure}` {_describe_reach(reach)}; "
+            f"expected a margin in units of `{measure}`{_suggest(reach)}",
+        )
+    if reach is not None and margin >= reach:
+        raise _refusal(
+            condition,
+            f"differences of `{measure}` are at most {reach:g}, so a margin of {margin:g} decides nothing; "
+            f"expected one below {reach:g}{_suggest(reach)}",
+        )
+
+
+def refuse_declared(condition: Condition, metric: DeclaredMetric | None) -> None:
+    """The same by what an experiment declares, before anything is run; where it declares nothing, later."""
+    ends = None if metric is None or metric.min is None or metric.max is None else (metric.min, metric.max)
+    if isinstance(condition, FigureCondition):
+        if metric is not None or condition.figure in _COUNTS or condition.figure in _SHARES:
+            _refuse_limit(condition, metric.name if metric else PASS, ends)
+    elif metric is not None:
+        refuse_margin(condition, metric.name, None if ends is None else ends[1] - ends[0])
+
+
+def _refuse_limit(condition: FigureCondition, measure: str, scale: tuple[float, float] | None) -> None:
+    if condition.figure in _COUNTS:
+        if condition.is_percent:
+            raise _refusal(
+                condition,
+                f"{condition.figure} is a number of trials, not a share; expected one like 5, or ask for "
+                "coverage",
+            )
+        return
+    ends = _UNIT if condition.figure in _SHARES else scale
+    if condition.is_percent and ends != _UNIT:
+        raise _refusal(
+            condition,
+            f"a percentage fits a scale of 0 to 1, and `{measure}` {_describe_scale(scale)}; "
+            f"expected a limit in units of `{measure}`",
+        )
+    if ends is not None and not ends[0] <= condition.limit <= ends[1]:
+        low, high = ends
+        raise _refusal(
+            condition,
+            f"{condition.figure} lies between {low:g} and {high:g}, so {condition.limit:g} decides nothing; "
+            f"expected a limit in between, such as {low + _LIMIT * (high - low):g}",
+        )
+
+
+def _refusal(condition: Condition, told: str) -> InputError:
+    return InputError(OPTION, f"{condition.text!r}: {told}")
+
+
+def _describe_reach(reach: float | None) -> str:
+    return "has no declared bounds" if reach is None else f"spans {reach:g}"
+
+
+def _describe_scale(scale: tuple[float, float] | None) -> str:
+    return "has no declared bounds" if scale is None else f"goes from {scale[0]:g} to {scale[1]:g}"
+
+
+def _suggest(reach: float | None) -> str:
+    return "" if reach is None else f", such as {_EXAMPLE * reach:g}"
