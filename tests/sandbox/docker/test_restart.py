@@ -9,6 +9,8 @@ from labrunner.errors import SetupFailed
 from labrunner.experiment.resolved import Network
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.sandbox.docker.attempt.container import make_nonce
+from labrunner.sandbox.docker.attempt.patience import ContainerPatience
+from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.docker.watching.users import find_number, is_roots_number, login
 from labrunner.sandbox.door import Demands
 from tests.kit.builders import make_sandbox
@@ -108,6 +110,7 @@ async def test_an_agent_that_knows_the_nonce_gains_nothing_by_it(
         "time.sleep(600)"
     )
     trial.agent_changes["timeout_s"] = 2
+    trial.maker = DockerMaker(patience=ContainerPatience(grace_s=1.0))
     trial.experiment_changes = {"trust": trust}
     end = end_of(await trial.carry_out())
     assert (end.verdict, end.ended_by) == ("fail", "timeout"), trial.log("agent.stderr")
