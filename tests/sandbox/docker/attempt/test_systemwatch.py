@@ -12,6 +12,9 @@ import pytest
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Setup
 from labrunner.records.completion import Graded
+from labrunner.sandbox.docker.attempt.patience import ContainerPatience
+from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
+from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.docker.watching.contents import differing, take_prints
 from tests.kit.docker.testimages import TOOLS_IN_A_VOLUME, Images
 from tests.kit.docker.trials import PASS, Trial, shell
@@ -69,6 +72,20 @@ async def test_what_setup_made_can_not_be_changed_unseen(trial: Trial, change: s
 async def test_what_setup_makes_is_not_the_agents(trial: Trial) -> None:
     install = "mkdir /opt; echo tool > /opt/tool; rm /bin/gzip; echo x >> /etc/passwd"
     trial.task = {"setup": Setup(command=shell(install), timeout_s=5.0)}
+    assert await judge(trial) == ("pass", (), "")
+
+
+async def test_looking_at_what_setup_made_takes_none_of_its_time(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def note_slowly(watch: SystemWatch, *, after_setup: bool) -> None:
+        await asyncio.sleep(2.5)
+        await note(watch, after_setup=after_setup)
+
+    note = SystemWatch.note
+    monkeypatch.setattr(SystemWatch, "note", note_slowly)  # only its pace: of a large image, a busy engine
+    trial.maker = DockerMaker(patience=ContainerPatience(grace_s=0.5))
+    trial.task = {"setup": Setup(command=shell("mkdir /opt"), timeout_s=1.0)}
     assert await judge(trial) == ("pass", (), "")
 
 

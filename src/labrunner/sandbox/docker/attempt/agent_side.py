@@ -83,6 +83,9 @@ class AgentSide:
         if setup is not None:
             limit_s = setup.timeout_s + patience.grace_s
             found = await self.stage.within(limit_s, setup, self._until_begun(setup, agent))
+            if isinstance(found, Note) and found.phase == "gate":
+                await self._pass_gate(agent)  # looking at what setup made is none of its time
+                found = None
         if found is None or (isinstance(found, Overrun) and await self._has_begun()):
             limit_s = agent.timeout_s + patience.grace_s
             found = await self.stage.within(limit_s, agent, self._until_end())
@@ -104,16 +107,16 @@ class AgentSide:
         return AgentRun(setup=_setup_end(found, setup), agent=end)
 
     async def _until_begun(self, setup: Phase, agent: Phase) -> Note | ContainerState | None:
-        """Wait until setup has ended and the agent begins; its end, if it comes to none."""
-        container = self.stage.container
-        if self._needs_gate(setup, agent):
-            found = await container.until(lambda note: note.is_certain or note.phase in {"gate", "agent"})
-            if isinstance(found, Note) and found.phase == "gate":
-                await self._system.note(after_setup=True)
-                await self.stage.switch(agent)
-                await container.tell(script.go_text(container.nonce))
-        found = await container.until(lambda note: note.is_certain or note.phase == "agent")
-        return None if isinstance(found, Note) and found.phase != "failed" else found
+        """Wait until setup is over: at its gate or where the agent begins. Else how it ended."""
+        ends = {"gate", "agent"} if self._needs_gate(setup, agent) else {"agent"}
+        found = await self.stage.container.until(lambda note: note.is_certain or note.phase in ends)
+        return None if isinstance(found, Note) and found.phase not in {"gate", "failed"} else found
+
+    async def _pass_gate(self, agent: Phase) -> None:
+        """Do what is to be done between setup and agent, and let the agent begin."""
+        await self._system.note(after_setup=True)
+        await self.stage.switch(agent)
+        await self.stage.container.tell(script.go_text(self.stage.container.nonce))
 
     async def _until_end(self) -> Note | ContainerState:
         if self.stage.basics.restart:

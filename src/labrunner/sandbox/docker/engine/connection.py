@@ -20,6 +20,8 @@ from labrunner.sandbox.docker.engine.hijacked import HijackedStream, hijack, rea
 Json = dict[str, Any]  # the engine's own words; taken apart in `replies`
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 _JSON: Final = {"Content-Type": "application/json"}
+_PLAIN: Final = {"Accept-Encoding": "identity"}
+"""An engine that may compress an archive spends many times longer on that than on reading it."""
 _PIECE: Final = 64 * 1024
 _NOT_FOUND: Final = 404
 _SHOWN: Final = 80
@@ -33,7 +35,9 @@ class EngineConnection:
         """Connect to nobody yet; a loop must be running."""
         self._address = address
         # Every call has its own time limit, set by whoever makes it.
-        self._session = aiohttp.ClientSession(connector=address.make_connector(), timeout=_NO_LIMIT)
+        self._session = aiohttp.ClientSession(
+            connector=address.make_connector(), timeout=_NO_LIMIT, headers=_PLAIN
+        )
         self._version = ""
 
     async def close(self) -> None:
