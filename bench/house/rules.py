@@ -13,6 +13,7 @@ LONG_FUNCTION: Final = 40
 MOST_MODULES: Final = 12
 
 SAME_NAME: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "agents": ("the command, and what it shows", frozenset({"cli.keeping", "display"})),
     "breakdown": ("computed, and shown", frozenset({"analysis.comparing", "display.results"})),
     "compare": ("the command, and what it shows", frozenset({"cli.looking", "display.results"})),
     "dataset": ("the public face", frozenset({"", "solve.authoring"})),

@@ -66,8 +66,8 @@ def test_variants_may_use_different_agents(tmp_path: Path) -> None:
     ("agent", "told"),
     [
         (
-            "{use: codex}",
-            "the agent 'codex' can't be used: there is no agent 'codex'; known: shouter",
+            "{use: nobody}",
+            "the agent 'nobody' can't be used: there is no agent 'nobody'; known: ",
         ),
         ("{use: ./no.yaml}", "agent.use: the agent './no.yaml' can't be used: there is no such file"),
         ("{use: ./list.yaml}", "an agent's file is a map of its fields (command, dir, env, …), found a list"),

@@ -114,6 +114,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="[--list] [--yes]",
             does="say what old runs left behind, then remove it",
         ),
+        "agents": Command(
+            module="labrunner.cli.keeping.agents",
+            usage="list|show|install|remove",
+            does="agents that are known by name, and what of them is installed here",
+        ),
         "completion": Command(
             module="labrunner.cli.keeping.completion_script",
             usage="bash|zsh|fish",

@@ -61,6 +61,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab log recover --list                 # which runs crashed",
             "lab log recover night",
         ),
+        "lab agents list": ("lab agents list --check                # read all files of agents again",),
+        "lab agents show": ("lab agents show codex                  # what it can be told",),
+        "lab agents install": ("lab agents install codex==0.166.0",),
+        "lab agents remove": ("lab agents remove codex                # all releases of it",),
         "lab regrade": (
             "lab regrade last --grader grader-v2    # the same work, another judge",
             "lab regrade last --times 3             # whose verdicts differ from time to time?",

@@ -38,7 +38,7 @@ _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
 }
 _WHERE_USED: Final[Mapping[type, tuple[str, ...]]] = {
     Grader: ("metric",),
-    Agent: ("limits",),
+    Agent: ("limits", "named", "exit_tells"),
     Network: ("models",),
     Variant: ("models",),
 }
@@ -52,7 +52,7 @@ _CODE: Final[Mapping[type, frozenset[str]]] = {
 """Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""
 
 
-_NOTHING: Final = (None, (), AgentLimits())
+_NOTHING: Final = (None, (), AgentLimits(), True)
 _SHARED: Final = frozenset({Grader, Setup, Resources})
 """Parts that nearly all tasks of an experiment share: measured once, not once a task."""
 _MOST_KEPT: Final = 64

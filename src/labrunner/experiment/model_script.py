@@ -37,7 +37,7 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     when: str | None = None
     """Text that the last message holds."""
     sample: str | None = None
-    """Text that the first user message holds."""
+    """Text that the user says before the model first speaks."""
     turn: int | None = None
     """How many answers there were before, from 0."""
     model: str | None = None
@@ -63,7 +63,7 @@ class Moment:
     """What of a conversation decides which answer is given."""
 
     first: str
-    """The first message of the user."""
+    """What the user says before the model first speaks."""
     last: str
     """The message that is to be answered."""
     turn: int

@@ -114,6 +114,18 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedAgent:
+    """Which agent it is, for one that is known by name: what its command was made of."""
+
+    name: str
+    version: str | None = None
+    model: str | None = None
+    """`ENTRY/MODEL`."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """`effort`, `turns`, `system_prompt`: those that were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     """How the agent is started."""
 
@@ -128,6 +140,10 @@ class Agent:
     error_exit_codes: Mapping[int, str]
     require_result: bool
     limits: AgentLimits = AgentLimits()
+    named: NamedAgent | None = None
+    """Set for one that is known by name and is told its model."""
+    exit_tells: bool = True
+    """Whether exit status 0 says that it got through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from labrunner.experiment.resolved import (
     TaskSpec,
     Variant,
 )
-from labrunner.experiment.resolving.substitution import expand, expand_all
+from labrunner.experiment.substitution import expand, expand_all
 from labrunner.records.completion import AgentOutcome
 from labrunner.sandbox.door import Demands, GuestPaths, Phase, SandboxSpec
 from labrunner.sandbox.marks import Mark

@@ -14,8 +14,10 @@ import typer
 from labrunner.analysis.judging.requirements import Requirements, parse_requirements
 from labrunner.cli.carrying.signature import add_command
 from labrunner.cli.pieces import find_runs, make_app
+from labrunner.display.text.saying import say_aside
 from labrunner.errors import InputError
 from labrunner.evaluation.request import find_replayed, make_run_options, refuse_one_id
+from labrunner.experiment.agents.installed import AgentsMissing
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
 from labrunner.experiment.options.overrides import Overrides
@@ -28,6 +30,9 @@ from labrunner.solve.origin import PythonTasks
 from labrunner.solve.resolving.python_target import is_python_target
 
 DEFAULT_TARGET: Final = Path("experiment.yaml")
+
+INSTALLING: Final = ("run", "set")
+"""Commands that install agents which are not there."""
 
 _Targets = Annotated[
     list[Path] | None,
@@ -53,6 +58,9 @@ class Call:
     as_json: bool = False
     dry_run: bool = False
     offline: bool = False
+    no_install: bool = False
+    installs: bool = False
+    """Whether the command may install agents."""
     reuse: Path | None = None
     reuse_edited: bool = False
     attempts: int | None = None
@@ -102,6 +110,12 @@ class Call:
         if is_python_target(str(target)):
             return self.python.load(str(target), overrides)
         refuse_python(overrides, str(target))
+        try:
+            return [load(target, overrides)]
+        except AgentsMissing as missing:
+            if not self.installs or self.no_install:
+                raise
+            _install(missing)
         return [load(target, overrides)]
 
 
@@ -130,6 +144,7 @@ def make_target_app(
                 asked=asked,
                 models=models,
                 log_dir=find_runs(runs_dir) if takes_runs else runs_dir,
+                installs=command in INSTALLING,
                 **asked.of_command,
             )
         )
@@ -137,6 +152,13 @@ def make_target_app(
     app = make_app()
     add_command(app, command, call, argument=_Runs if takes_runs else _Targets, does=does)
     return app
+
+
+def _install(missing: AgentsMissing) -> None:
+    from labrunner.depot.installation import install  # here, because few runs have to
+
+    for release in missing.releases:
+        install(release, say_aside)
 
 
 def _refuse_value(target: Path) -> None:

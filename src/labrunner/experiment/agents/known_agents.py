@@ -1,4 +1,4 @@
-"""Agents by name, `agent: {use: NAME}`: each the path of a YAML file with fields of the agent section.
+"""Agents by name, `agent: {use: NAME}`: each the path of a YAML file (`agent_file.py`).
 
 A file beside the experiment is named by its path and read in the same way. The experiment's own fields lie
 over its; relative paths in it start from where it lies.
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from labrunner.errors import InputError
-from labrunner.experiment.authoring.authored import AgentPart
+from labrunner.experiment.agents.agent_file import AgentFile
+from labrunner.experiment.agents.catalogue import FILES
 from labrunner.experiment.authoring.document import read_document
 from labrunner.experiment.authoring.problems import Problems, validate
-from labrunner.experiment.authoring.section import Section, Spot
+from labrunner.experiment.authoring.section import Section
 from labrunner.registry import Registry
 
 
@@ -22,25 +23,39 @@ def _is_file(found: object) -> TypeGuard[Path]:
 AGENTS: Final = Registry(
     group="labrunner.agents",
     noun="agent",
-    built_in={},
+    built_in={name: f"labrunner.experiment.agents.catalogue:{name}" for name in FILES},
     accepts=_is_file,
     wanted="the Path of a YAML file",
 )
 
 
-def read_agent(use: str, spot: Spot, problems: Problems) -> Section[AgentPart] | None:
-    """Read the fields that an agent's file brings; None when something is wrong with it."""
+def find_agent(use: str, folder: Path, where: str) -> Path:
+    """An agent's file. Raises InputError."""
+    return folder / use if _is_path(use) else AGENTS.find(use, where)
+
+
+def name_agent(use: str) -> str:
+    """What an agent is called: its name, or that of its file."""
+    return Path(use).stem if _is_path(use) else use
+
+
+def read_agent(use: str, folder: Path, where: str, problems: Problems) -> Section[AgentFile] | None:
+    """Read an agent's file; None when something is wrong with it."""
     try:
-        path = spot.folder / use if _is_path(use) else AGENTS.find(use, spot.where)
+        path = find_agent(use, folder, where)
         document = read_document(path, "an agent's file is a map of its fields (command, dir, env, …)")
     except InputError as error:
-        problems.add(spot.where, f"the agent '{use}' can't be used: {error.problem}")
+        problems.add(where, f"the agent '{use}' can't be used: {error.problem}")
         return None
-    part = validate(AgentPart, document.data, document.where, problems)
-    if part is not None and part.use is not None:
-        problems.add(document.where(("use",)), "an agent's file can't use another; write its fields out")
+    part = validate(AgentFile, document.data, document.where, problems)
+    if part is None:
         return None
-    return None if part is None else Section.of(part, document)
+    for field in ("use", "model"):
+        if getattr(part, field) is not None:
+            told = {"use": "an agent's file can't use another; write its fields out"}
+            problems.add(document.where((field,)), told.get(field, "is for experiments to say; take it out"))
+            return None
+    return Section.of(part, document)
 
 
 def _is_path(use: str) -> bool:

@@ -20,6 +20,7 @@ from labrunner.experiment.authoring.values import (
     ExitCodes,
     FailOnError,
     GuestPath,
+    HomeFiles,
     Id,
     JsonMap,
     KindName,
@@ -53,6 +54,21 @@ class AgentPart(Part):
     use: Text | None = None
     """An agent that is known by name, or `./file.yaml`: its fields hold where none are written here. `$name`
     puts bindings in."""
+    version: Text | None = None
+    """Which release of the agent that `use` names; null is the one that its file names."""
+    model: Text | None = None
+    """With `use`: the model that the agent works with, as `ENTRY/MODEL`: an entry of `models`, and what it is
+    asked for. The agent reaches this entry, and nothing else where `network` is not written."""
+    effort: Text | None = None
+    """With `use`: how much the model is to think, in the agent's own words."""
+    turns: Count | None = None
+    """With `use`: after so many turns the agent stops by itself."""
+    system_prompt: Text | None = None
+    """With `use`: instructions beside, or instead of, the agent's own."""
+    args: list[str] = []
+    """With `use`: further arguments of the agent's program."""
+    files: HomeFiles = {}
+    """With `use`: files in the agent's home, such as its settings. `$name` works in text."""
     command: Command = ()
     """What starts the agent; required. `$name` puts bindings and built-in names in."""
     dir: Text | None = None
@@ -78,6 +94,9 @@ class AgentPart(Part):
     this cause (`provider`, `sandbox`, `setup` or `solver`), not a grade. null takes one of a base away."""
     require_result: bool = False
     """Whether an agent that wrote no result file counts as one that did not succeed."""
+    exit_tells: bool = True
+    """Whether exit status 0 says that the agent got through. If not, one whose last call of a model failed
+    counts as one that did not, whatever it exits with."""
 
 
 class MetricPart(Part):

@@ -44,7 +44,7 @@ _WORDS: Final = {str: "text", int: "whole number", float: "number", bool: "true 
 
 def render() -> str:
     """Give the whole page as Markdown."""
-    parts = [BEFORE, *(_section(model, title) for model, title in SECTIONS.items()), AFTER]
+    parts = [BEFORE, *(write_section(model, title) for model, title in SECTIONS.items()), AFTER]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -65,13 +65,15 @@ def field_texts(model: type[Part]) -> dict[str, str]:
     return texts
 
 
-def _section(model: type[Part], title: str) -> str:
+def write_section(model: type[Part], title: str) -> str:
+    """Give the table of a model's own fields."""
     texts = field_texts(model)
     lines = [f"## {title}", "", inspect.cleandoc(model.__doc__ or ""), ""]
     lines += ["| field | value | default | meaning |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
-        cells = (f"`{field.alias or name}`", _type(field), _default(field), texts[name])
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        if name in model.__annotations__:
+            cells = (f"`{field.alias or name}`", _type(field), _default(field), texts[name])
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 
@@ -86,6 +88,8 @@ def _written(annotation: Any) -> str:  # noqa: ANN401 - annotations have no comm
     if isinstance(annotation, type) and annotation in SECTIONS:
         title = SECTIONS[annotation]
         return f"[{title}](#{title.lower().replace(' ', '-')})"
+    if isinstance(annotation, type) and issubclass(annotation, Part):  # of another page
+        return "`{" + ", ".join(annotation.model_fields) + "}`"
     arguments = get_args(annotation)
     origin = get_origin(annotation)
     if origin is Literal:

@@ -228,11 +228,11 @@ def parse_json_map(value: object) -> dict[str, Any]:
     return checked
 
 
-def parse_files(value: object) -> dict[str, str | FileSource]:
-    """Decode files of a workspace: path to content, or to `{source: path}`."""
+def parse_files(value: object, place: str = "workspace") -> dict[str, str | FileSource]:
+    """Decode files of a workspace, or of another place: path to content, or to `{source: path}`."""
     if not isinstance(value, dict):
         raise BadValue(f"must be a map from path to content, found {found(value)}")
-    files = {check_inner_path(path): _file_content(path, each) for path, each in value.items()}
+    files = {check_inner_path(path, place): _file_content(path, each) for path, each in value.items()}
     if len(files) < len(value):
         raise BadValue("two of the paths name the same file; keep one")
     for path in files:
@@ -242,12 +242,17 @@ def parse_files(value: object) -> dict[str, str | FileSource]:
     return files
 
 
-def check_inner_path(path: object) -> str:
-    """Check a path below the workspace, and write it in one form."""
+def parse_home_files(value: object) -> dict[str, str | FileSource]:
+    """Decode files of an agent's home: path to content, or to `{source: path}`."""
+    return parse_files(value, "home")
+
+
+def check_inner_path(path: object, place: str = "workspace") -> str:
+    """Check a path below the workspace, or below another place, and write it in one form."""
     if not isinstance(path, str) or not path.strip("/. ") or "\0" in path:
-        raise BadValue(f"'{path}' can't be the path of a file in the workspace")
+        raise BadValue(f"'{path}' can't be the path of a file in the {place}")
     if path.startswith("/") or ".." in PurePosixPath(path).parts:
-        raise BadValue(f"'{path}' leaves the workspace; write a relative path without '..'")
+        raise BadValue(f"'{path}' leaves the {place}; write a relative path without '..'")
     return str(PurePosixPath(path))
 
 
@@ -347,4 +352,7 @@ Json: TypeAlias = Annotated[Any, AfterValidator(check_json), Shown("any JSON")]
 JsonMap: TypeAlias = Annotated[dict[str, Any], *_as(parse_json_map, "map")]
 Files: TypeAlias = Annotated[
     dict[str, str | FileSource], *_as(parse_files, "map of path to text or `{source: path}`")
+]
+HomeFiles: TypeAlias = Annotated[
+    dict[str, str | FileSource], *_as(parse_home_files, "map of path to text or `{source: path}`")
 ]

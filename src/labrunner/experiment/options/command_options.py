@@ -157,6 +157,15 @@ TELLING_OPTIONS: Final = (
         functions=(),
     ),
     RunOption(
+        name="no_install",
+        goal=OfCommand("no_install"),
+        flags=("--no-install",),
+        help="refuse agents that are not installed, instead of installing them",
+        commands=("run", "set"),
+        word=bool,
+        functions=(),
+    ),
+    RunOption(
         name="offline",
         goal=OfCommand("offline"),
         flags=("--offline",),

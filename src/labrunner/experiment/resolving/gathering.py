@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labrunner.errors import InputError
+from labrunner.experiment.agents.installed import Release
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems
@@ -23,6 +24,8 @@ class Reading:
     overrides: Overrides
     problems: Problems
     contents: Contents = field(default_factory=Contents)
+    missing: dict[str, Release] = field(default_factory=dict)
+    """Agents that are not installed here, by their labels."""
 
     def folder(self, read: Callable[[Path], Folder], text: str, spot: Spot) -> Folder | None:
         """Read what a path names, starting from the file that it stands in."""

@@ -11,7 +11,7 @@ from typing import Final
 from labrunner.experiment.authoring.authored import VariantPart
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Spot
-from labrunner.experiment.resolving.substitution import (
+from labrunner.experiment.substitution import (
     BUILT_INS,
     UnfitBinding,
     UnknownName,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from labrunner.experiment.agents.furnishing import Furnished
 from labrunner.experiment.authoring.authored import AgentPart, GraderPart, MetricPart, SandboxPart, SetupPart
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Section, Spot
@@ -23,8 +24,9 @@ from labrunner.experiment.resolving.naming import Names, fill_all, fill_env, fil
 _DEFAULT_LIMITS: Final = {"cpus": 2.0, "memory_mb": 2048, "pids": 512, "disk_mb": 10240}
 
 
-def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -> Agent:
+def resolve_agent(furnished: Furnished, names: Names, reading: Reading) -> Agent:
     """Resolve a variant's agent."""
+    section = furnished.section
     part, problems = section.part, reading.problems
     if not part.command:
         problems.add(
@@ -33,7 +35,7 @@ def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -
     _check_secrets(section, problems)
     return Agent(
         command=fill_all(part.command, names, section.at("command"), problems),
-        dir=resolve_dir(part.dir, names.bindings, section.at("dir"), reading),
+        dir=furnished.folder or resolve_dir(part.dir, names.bindings, section.at("dir"), reading),
         stdin=part.stdin,
         env=fill_env(part.env, names, section.at("env"), problems),
         secrets=tuple(part.secrets),
@@ -43,6 +45,8 @@ def resolve_agent(section: Section[AgentPart], names: Names, reading: Reading) -
         error_exit_codes={code: cause for code, cause in sorted(part.error_exit_codes.items()) if cause},
         require_result=part.require_result,
         limits=_resolve_limits(part.limits),
+        named=furnished.named,
+        exit_tells=part.exit_tells,
     )
 
 

@@ -6,6 +6,7 @@ Rule: everything that can be found wrong is found before anything is raised, so 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labrunner.experiment.agents.installed import AgentsMissing
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems, validate
@@ -26,7 +27,6 @@ from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid
 from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.overlay import policy_parts
 from labrunner.experiment.resolving.selection import select_variants
-from labrunner.experiment.resolving.substitution import names_in
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
 from labrunner.experiment.resolving.variants import (
     WrittenVariant,
@@ -35,6 +35,7 @@ from labrunner.experiment.resolving.variants import (
     written_variants,
 )
 from labrunner.experiment.sandbox_kinds import default_kind
+from labrunner.experiment.substitution import names_in
 from labrunner.policy.budget import Budget
 
 
@@ -52,6 +53,8 @@ def resolve(document: Document, overrides: Overrides, source: str) -> Experiment
     chosen = select_variants(variants, overrides.variants, flag("variant"), problems)
     experiment = _experiment(tasks, chosen, reading, source)
     problems.stop_if_any()
+    if reading.missing:
+        raise AgentsMissing(document.where(("agent",)), tuple(reading.missing.values()))
     return experiment
 
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labrunner.experiment.agents.known_agents import read_agent
+from labrunner.experiment.agents.agent_file import AgentFile
+from labrunner.experiment.agents.furnishing import Furnished, Furnishing, refuse_told
+from labrunner.experiment.agents.known_agents import name_agent, read_agent
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
 from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate
@@ -17,8 +19,8 @@ from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.model_entries import pick_models
 from labrunner.experiment.resolving.naming import agent_names, fill_path
 from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
-from labrunner.experiment.resolving.substitution import BUILT_INS, escape, is_name, scalar_text
 from labrunner.experiment.sandbox_kinds import KINDS
+from labrunner.experiment.substitution import BUILT_INS, escape, is_name, scalar_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +89,19 @@ def resolve_variant(
 ) -> Variant:
     """Resolve one variant."""
     part, spot, bindings, problems = variant.part, variant.spot, variant.part.bindings, reading.problems
-    agent = _agent_section(variant, reading)
+    furnished = _find_agent(variant, models, reading)
+    agent = furnished.section
+    if furnished.missing is not None:
+        reading.missing[furnished.missing.label] = furnished.missing
     setup = Section.of(reading.file.setup, reading.document, "setup").over(part.setup, spot.at("setup"))
     sandbox = sandbox_section(variant, reading)
     kind = sandbox.part.kind or default_kind
-    names = agent_names(part, has_dir=agent.part.dir is not None)
+    is_installed = furnished.folder is not None or furnished.missing is not None
+    names = agent_names(part, has_dir=agent.part.dir is not None or is_installed)
     resolved = Variant(
         id=part.id,
         bindings=bindings,
-        agent=resolve_agent(agent, names, reading),
+        agent=resolve_agent(furnished, names, reading),
         setup=resolve_setup(setup, names, problems),
         sandbox=resolve_sandbox(sandbox, kind, bindings, reading),
         digest="",
@@ -110,11 +116,35 @@ def resolve_variant(
     return replace(resolved, digest=digest_variant(resolved))
 
 
-def _agent_section(variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
+def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], reading: Reading) -> Furnished:
+    """Merge what a variant's agent is: the experiment's, the variant's own, the command line's."""
     base = Section.of(reading.file.agent, reading.document, "agent")
     own = base.over(variant.part.agent, variant.spot.at("agent"))
-    if own.part.use is not None:
-        own = _over_known(own, variant, reading)
+    if own.part.use is None:
+        refuse_told(own, "takes `use`, which names an agent that can be told", reading.problems)
+        return Furnished(section=_over_options(own, reading))
+    spot = own.at("use")
+    use = fill_path(own.part.use, variant.part.bindings, spot, reading.problems)
+    known = None if use is None else read_agent(use, spot.folder, spot.where, reading.problems)
+    if use is None or known is None:
+        return Furnished(section=_over_options(own, reading))
+    merged = _over_options(_lay_over(known, variant, reading), reading)
+    if not known.part.is_told:
+        told = f"can't be told to the agent '{name_agent(use)}': its file is only a command"
+        refuse_told(merged, told, reading.problems)
+        return Furnished(section=merged)
+    return Furnishing(
+        name=name_agent(use),
+        file=known.part,
+        merged=merged,
+        bindings=variant.part.bindings,
+        entries=models,
+        problems=reading.problems,
+    ).furnish()
+
+
+def _over_options(own: Section[AgentPart], reading: Reading) -> Section[AgentPart]:
+    """Lay variables of the command line over an agent."""
     if not reading.overrides.env:
         return own
     option = Option(name=flag("env"))
@@ -123,15 +153,13 @@ def _agent_section(variant: WrittenVariant, reading: Reading) -> Section[AgentPa
     return own.over(asked, Spot(origin=option, path=()))
 
 
-def _over_known(own: Section[AgentPart], variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
+def _lay_over(known: Section[AgentFile], variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
     """Lay what was written over the fields of the agent that it uses."""
-    spot = own.at("use")
-    name = fill_path(own.part.use or "", variant.part.bindings, spot, reading.problems)
-    known = None if name is None else read_agent(name, spot, reading.problems)
-    if known is None:
-        return own
-    base = Section.of(AgentPart(), reading.document, "agent").over(known.part, known.spot)
-    written = base.over(reading.file.agent, Spot(origin=reading.document, path=("agent",)))
+    base: Section[AgentPart] = Section.of(AgentPart(), reading.document, "agent")
+    own = {name for name in known.part.model_fields_set if name in AgentPart.model_fields}
+    brought = AgentPart.model_construct(own, **{name: getattr(known.part, name) for name in own})
+    below = base.over(brought, known.spot)
+    written = below.over(reading.file.agent, Spot(origin=reading.document, path=("agent",)))
     return written.over(variant.part.agent, variant.spot.at("agent"))
 
 

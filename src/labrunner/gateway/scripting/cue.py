@@ -33,12 +33,18 @@ def read_cue(protocol: Protocols, model: str, body: JsonMap) -> Cue:
     items = [{"role": "user", "content": given}] if isinstance(given, str) else dig_maps(body, field)
     said = [_is_models(item) for item in items]
     moment = Moment(
-        first=next((_find_text(item) for item in items if item.get("role", "user") == "user"), ""),
+        first=_find_opening(items, said),
         last=_find_text(items[-1]) if items else "",
         turn=_count_turns(said),
         model=model,
     )
     return Cue(moment=moment, follows=_read_id(dig_text(body, "previous_response_id") or ""))
+
+
+def _find_opening(items: list[JsonMap], said: list[bool]) -> str:
+    """What the user says before the model first speaks: agents put messages of their own beside the task."""
+    opening = items[: said.index(True)] if True in said else items
+    return "\n".join(_find_text(item) for item in opening if item.get("role", "user") == "user")
 
 
 def make_id(number: int, turn: int) -> str:

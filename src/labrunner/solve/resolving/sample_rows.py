@@ -12,8 +12,8 @@ from labrunner.errors import InputError
 from labrunner.experiment import resolved
 from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.options import kinds
-from labrunner.experiment.resolving.substitution import escape
 from labrunner.experiment.sandbox_kinds import has_images
+from labrunner.experiment.substitution import escape
 from labrunner.solve.resolving.compose import is_compose
 from labrunner.solve.values.messages import from_plain, to_plain
 from labrunner.solve.values.plain import NotPlain, as_plain

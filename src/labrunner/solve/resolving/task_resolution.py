@@ -19,7 +19,7 @@ from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Program, Variant
 from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
-from labrunner.experiment.resolving.substitution import escape
+from labrunner.experiment.substitution import escape
 from labrunner.policy.capacity import CONNECTIONS
 from labrunner.records.encoding import canonical
 from labrunner.solve.authoring.command import CommandGrader, CommandSolver, split_scorers

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.experiment.resolved import SandboxPlan
+from labrunner.files.cache import user_cache
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probing.probe import ProbeOutcome, find_place
 from labrunner.sandbox.docker.wrapper.syscalls import choose_filter
@@ -60,6 +61,4 @@ def keep_proof(name: str, outcome: ProbeOutcome) -> None:
 
 def _folder() -> Path:
     """Where proofs lie; RuntimeError for a user without a home."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    cache = Path(given) if given.startswith("/") else Path.home() / ".cache"
-    return cache / "labrunner" / "proofs"
+    return user_cache("proofs")

@@ -8,7 +8,7 @@ Rule: after the first stage a text holds no dollar but in `${built-in}` and `$$`
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 BUILT_INS: Final = ("agent_dir", "grader_dir", "workspace", "task_path", "prompt_path", "python")
@@ -46,6 +46,23 @@ def scalar_text(value: object) -> str | None:
             return json.dumps(value)
         case _:
             return None
+
+
+def split(text: str) -> Iterator[tuple[str, str | None]]:
+    """Give a text's pieces, each with the name that follows it; the last one has none. Raises UnknownName."""
+    plain, end = "", 0
+    for match in _DOLLAR.finditer(text):
+        plain += text[end : match.start()]
+        end = match.end()
+        if match["dollar"]:
+            plain += "$"
+            continue
+        name = match["bare"] or match["braced"]
+        if not name:
+            raise UnknownName(f"'${match['wrong']}' is no name to put in")
+        yield plain, name
+        plain = ""
+    yield plain + text[end:], None
 
 
 def names_in(text: str) -> frozenset[str]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labrunner.experiment.resolving.substitution import (
+from labrunner.experiment.substitution import (
     BUILT_INS,
     UnfitBinding,
     UnknownName,
@@ -80,8 +80,7 @@ def test_each_text_of_a_command_is_expanded() -> None:
 
 def test_a_run_that_goes_on_needs_neither_pydantic_nor_yaml() -> None:
     script = (
-        "import sys; from labrunner.experiment import codec, resolved, schedule;"
-        "from labrunner.experiment.resolving import substitution;"
+        "import sys; from labrunner.experiment import codec, resolved, schedule, substitution;"
         "sys.exit(bool({'pydantic', 'yaml'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

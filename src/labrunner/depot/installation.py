@@ -1,0 +1,94 @@
+"""Installs an agent's release, and removes it.
+
+Rules: made in a folder that nobody looks at, digested, put in its place by a rename, and only then written
+down: what is known as installed is whole. Who is killed on the way leaves a folder that the next one
+removes, and what the package manager has fetched by then is in its own cache. Nothing is fetched when a
+release is there.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from labrunner.depot.launchers import write_launchers
+from labrunner.depot.npm_packages import fetch_npm
+from labrunner.depot.python_packages import fetch_python
+from labrunner.experiment.agents.installed import (
+    InstalledAgent,
+    Release,
+    find_installed,
+    list_installed,
+    look_at_tree,
+    tree_path,
+)
+from labrunner.experiment.folders import digest_folder
+from labrunner.files.draft import draft_beside
+from labrunner.files.durable import put_whole, storing, sync_folder
+from labrunner.files.strangers.removal import remove_tree
+
+Tell = Callable[[str], None]
+
+
+def install(release: Release, tell: Tell) -> InstalledAgent:
+    """Install a release, unless it is there. Raises InstallFailed, StoreError."""
+    found = find_installed(release)
+    if found is not None:
+        return found
+    began = time.monotonic()
+    package = release.install.npm or release.install.pypi or ""
+    tell(f"installing {release.label} ({release.fill(package)})")
+    with draft_beside(release.record_path.parents[1] / "trees" / release.name) as draft:
+        tree = draft / "tree"
+        tree.mkdir()
+        (fetch_npm if release.install.npm is not None else fetch_python)(release, tree)
+        write_launchers(release, tree)
+        _open_up(tree)
+        found = _put_in_place(release, tree)
+    took = time.monotonic() - began
+    tell(f"installed {release.label}: {found.files:,} files, {found.bytes / 1e6:,.0f} MB, in {took:.0f} s")
+    return found
+
+
+def remove(path: Path, found: InstalledAgent) -> None:
+    """Remove a release; its files go when no other release has the same."""
+    path.unlink(missing_ok=True)
+    if all(other.digest != found.digest for _, other in list_installed()):
+        remove_tree(found.tree)
+
+
+def _put_in_place(release: Release, tree: Path) -> InstalledAgent:
+    digest = digest_folder(tree)
+    place = tree_path(digest)
+    with storing("putting in place", place):
+        os.sync()  # thousands of small files: one sync of everything costs less than one of each
+        with suppress(FileExistsError, OSError) if place.is_dir() else storing("naming", place):
+            tree.rename(place)
+        sync_folder(place.parent)
+        looks = look_at_tree(place)
+        found = InstalledAgent(
+            name=release.name,
+            version=release.version,
+            digest=digest,
+            looks=looks.looks,
+            files=looks.files,
+            bytes=looks.bytes,
+            installed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        release.record_path.parent.mkdir(parents=True, exist_ok=True)
+        put_whole(release.record_path, msgspec.json.encode(found))
+    return found
+
+
+def _open_up(tree: Path) -> None:
+    """Let every user read: an agent may be another one in its container."""
+    for folder, _, files in os.walk(tree):
+        Path(folder).chmod(0o755)
+        for name in files:
+            path = Path(folder, name)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)

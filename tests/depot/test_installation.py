@@ -1,0 +1,118 @@
+"""Agents are installed once, whole or not at all, and are what they were."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cli.calling import LAB, environment, lab
+from tests.kit.depot.packages import write_named_experiment, write_npm_agent
+
+USE = "use: ./obedient.yaml, model: main/gpt-5"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_npm_agent(tmp_path, ("1.0.0", "2.0.0"))
+    return write_named_experiment(tmp_path, USE)
+
+
+def trees(place: Path) -> list[Path]:
+    return sorted((place / "cache" / "labrunner" / "agents" / "trees").iterdir())
+
+
+def test_a_run_installs_what_is_missing_and_the_next_one_finds_it(place: Path) -> None:
+    first = lab("run", "--run-id", "one", cwd=place)
+    assert first.code == 0, first.err
+    assert "installing obedient==1.0.0" in first.err
+    assert "installed obedient==1.0.0: " in first.err
+    again = lab(
+        "run", "--run-id", "two", cwd=place, env={"PATH": "/usr/bin:/bin", "npm_config_offline": "true"}
+    )
+    assert again.code == 0, again.err
+    assert "install" not in again.err
+    [tree] = trees(place)
+    assert sorted(path.name for path in tree.iterdir()) == ["bin", "node_modules"]
+
+
+def test_an_agent_is_told_its_model_inside(place: Path) -> None:
+    assert lab("run", "--run-id", "one", cwd=place).code == 0
+    [workspace] = (place / ".lab/runs/one/trials").glob("*/1/workspace")
+    address = (workspace / "address.txt").read_text()
+    assert address.startswith("http://127.0.0.1:")
+    assert address.endswith("/main/v1")
+    assert (workspace / "said.txt").read_text() == f'{{"url": "{address}", "price": "$1"}}'
+    assert (workspace.parent / "logs/agent.stdout").read_text() == "1.0.0 --model=gpt-5 --end\n"
+
+
+def test_without_installing_a_missing_agent_is_refused(place: Path) -> None:
+    for words in (("run", "--no-install"), ("plan",), ("doctor",)):
+        answer = lab(*words, cwd=place)
+        assert answer.code == 2
+        assert (
+            "not installed on this host: obedient==1.0.0; try: lab agents install obedient==1.0.0"
+            in answer.err
+        )
+    assert not (place / "cache").exists()
+
+
+def test_two_releases_are_two_variants_side_by_side(place: Path) -> None:
+    variants = "variants: [{id: old}, {id: new, agent: {version: 2.0.0}}]"
+    write_named_experiment(place, USE, variants)
+    for release in ("./obedient.yaml", "./obedient.yaml==2.0.0"):
+        assert lab("agents", "install", release, cwd=place).code == 0
+    old, new = lab("plan", "--json", cwd=place).json()["experiment"]["variants"]
+    assert (old["agent"]["named"]["version"], new["agent"]["named"]["version"]) == ("1.0.0", "2.0.0")
+    assert old["digest"] != new["digest"]
+    assert old["agent"]["dir"]["digest"] != new["agent"]["dir"]["digest"]
+    assert len(trees(place)) == 2
+    assert lab("agents", "remove", "obedient==1.0.0", cwd=place).code == 0
+    assert lab("agents", "list", "--json", cwd=place).json()["installed"][0]["version"] == "2.0.0"
+    assert len(trees(place)) == 1
+
+
+def test_a_changed_tree_is_refused(place: Path) -> None:
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    [tree] = trees(place)
+    (tree / "node_modules/obedient/run.sh").write_text("#!/bin/sh\necho evil\n")
+    answer = lab("run", cwd=place)
+    assert answer.code == 2
+    assert "its files were changed; lab agents remove obedient==1.0.0, then install it again" in answer.err
+
+
+def test_a_tree_that_is_only_touched_is_still_the_same(place: Path) -> None:
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    [tree] = trees(place)
+    os.utime(tree / "node_modules/obedient/run.sh", (1, 1))
+    assert lab("plan", cwd=place).code == 0
+
+
+def test_a_package_manager_that_fails_is_quoted(place: Path) -> None:
+    answer = lab("agents", "install", "./obedient.yaml==9.9.9", cwd=place)
+    assert answer.code == 1
+    assert "installing obedient==9.9.9 from npm: npm ended with" in answer.err
+    assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
+    assert trees(place) == []
+
+
+def test_a_program_that_packages_do_not_have_is_told(place: Path) -> None:
+    file = place / "obedient.yaml"
+    file.write_text(file.read_text().replace("run.sh", "walk.sh"))
+    answer = lab("agents", "install", "./obedient.yaml", cwd=place)
+    assert answer.code == 1
+    assert "have no file 'node_modules/obedient/walk.sh'" in answer.err
+
+
+@pytest.mark.crash
+def test_a_killed_installation_is_none_and_can_be_made_again(place: Path) -> None:
+    words = [LAB, "agents", "install", "./obedient.yaml"]
+    with subprocess.Popen(words, cwd=place, env=environment(), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # it says that it begins
+        os.kill(process.pid, signal.SIGKILL)
+    assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    assert lab("run", cwd=place).code == 0

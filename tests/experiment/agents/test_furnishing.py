@@ -1,0 +1,122 @@
+"""What an experiment asks of an agent by name becomes a plain command, or is refused with a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from labrunner.errors import InputError, InputErrors
+from labrunner.experiment.agents.installed import AgentsMissing
+from labrunner.experiment.resolved import Agent
+from labrunner.experiment.resolving.load import load
+from tests.kit.depot.packages import write_named_experiment
+
+OBEDIENT = """
+about: does what it is told
+dialects: [openai, anthropic]
+command: [run-it, "--m=$dialect/$model", $settings, --, $prompt]
+env: {ADDRESS: $model_url/x, PLAIN: "a b"}
+files: {.run/it: "key=$model_key it's $$5"}
+settings:
+  effort: {args: [--effort, $value], values: [low, high]}
+  turns: {env: {TURNS: $value}}
+"""
+
+
+def agent_of(folder: Path, fields: str, more: str = "") -> Agent:
+    folder.mkdir(exist_ok=True)
+    (folder / "it.yaml").write_text(OBEDIENT)
+    write_named_experiment(folder, f"use: ./it.yaml, {fields}", more, kind="bubblewrap")
+    return load(folder / "experiment.yaml").variants[0].agent
+
+
+def test_settings_become_words_of_a_shell(tmp_path: Path) -> None:
+    agent = agent_of(tmp_path, 'model: main/gpt-5, effort: high, turns: 3, args: ["it\'s", "$$x"]')
+    shell, option, script = agent.command
+    assert (shell, option) == ("sh", "-c")
+    assert script.splitlines() == [
+        "mkdir -p \"$$HOME\"/'.run' && printf %s 'key='\"$$LAB_MODEL_MAIN_KEY\"' it'\\''s $$5' "
+        "> \"$$HOME\"/'.run/it' || exit 1",
+        "export ADDRESS=\"$$LAB_MODEL_MAIN_URL\"'/x'",
+        "export TURNS='3'",
+        "exec 'run-it' '--m=openai/gpt-5' '--effort' 'high' 'it'\\''s' '$$x' '--' "
+        '"$$(cat "$$AGENTLAB_PROMPT_PATH")"',
+    ]
+    assert agent.env == {"PLAIN": "a b"}
+    assert agent.network.models == ("main",)
+    assert agent.named is not None
+    assert agent.named.settings == {"effort": "high", "turns": "3"}
+
+
+def test_bindings_choose_the_model(tmp_path: Path) -> None:
+    agent = agent_of(tmp_path, "model: main/$size, effort: $how", "matrix: {size: [gpt-5], how: [low]}")
+    assert "'--m=openai/gpt-5' '--effort' 'low'" in agent.command[2]
+
+
+def test_what_an_experiment_writes_lies_over_what_the_file_brings(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("mine: $5")
+    fields = "model: main/gpt-5, env: {ADDRESS: here, PLAIN: null}, files: {.run/it: {source: own.txt}}"
+    agent = agent_of(tmp_path, fields)
+    assert agent.env == {"ADDRESS": "here"}
+    assert "printf %s 'mine: $$5'" in agent.command[2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            "timeout_s: 5",
+            "agent.model: is missing; write ENTRY/MODEL, with an entry of models that speaks openai or",
+        ),
+        (
+            "model: gpt-5",
+            "agent.model: must be ENTRY/MODEL with an entry of models, found 'gpt-5'; nearest are",
+        ),
+        ("model: mian/gpt-5", "found 'mian/gpt-5'; nearest are main"),
+        ("model: other/g", "agent.model: the agent 'it' speaks openai or anthropic, and models.other gemini"),
+        ("model: main/m, effort: huge", "agent.effort: the agent 'it' knows low, high, found 'huge'"),
+        (
+            "model: main/m, system_prompt: x",
+            "agent.system_prompt: the agent 'it' can't be told this; it can be told",
+        ),
+        ("model: main/m, turns: 0", "agent.turns: must be at least 1"),
+        (
+            "model: main/m, version: 1.2.3",
+            "agent.version: the agent 'it' is not installed, so it has no versions",
+        ),
+        ("model: main/m, command: x", "agent.command: is what the agent 'it' brings; write args"),
+        ("model: main/m, args: [$who]", "can't be started: unknown name '$who'; known here: $agent_dir"),
+        ("model: main/m, network: none", "agent.network: must name the agent's model: {models: [main]}"),
+        ("model: main/m, files: {../x: y}", "'../x' leaves the home"),
+        ("model: main/m, files: {x: {source: no.txt}}", "no.txt' can't be read"),
+    ],
+)
+def test_what_an_agent_can_not_be_told_is_refused(tmp_path: Path, fields: str, told: str) -> None:
+    with pytest.raises((InputError, InputErrors)) as caught:
+        agent_of(tmp_path, fields)
+    assert told in str(caught.value)
+
+
+def test_settings_without_a_named_agent_are_refused(tmp_path: Path) -> None:
+    write_named_experiment(tmp_path, "command: x, effort: high")
+    with pytest.raises(InputError, match=r"agent.effort: takes `use`"):
+        load(tmp_path / "experiment.yaml")
+
+
+def test_a_file_that_is_only_a_command_can_not_be_told_anything(tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text("command: [x]\n")
+    write_named_experiment(tmp_path, "use: ./plain.yaml, model: main/m")
+    with pytest.raises(InputError, match="can't be told to the agent 'plain': its file is only a command"):
+        load(tmp_path / "experiment.yaml")
+
+
+def test_an_agent_that_is_not_installed_is_told_when_all_else_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_named_experiment(tmp_path, "use: codex, model: main/m, version: 0.1.2")
+    with pytest.raises(AgentsMissing) as caught:
+        load(tmp_path / "experiment.yaml")
+    assert [release.label for release in caught.value.releases] == ["codex==0.1.2"]
+    write_named_experiment(tmp_path, "use: codex, model: main/m, turns: 5")
+    with pytest.raises(InputError, match="can't be told this"):
+        load(tmp_path / "experiment.yaml")
