@@ -7,6 +7,7 @@ would say. A judgement that a crash cut short is begun anew.
 """
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.classification import fail_ungraded, spoilt
+from labrunner.trial.collecting.recorded_calls import RECORDED
 from labrunner.trial.ledger import complete
 from labrunner.trial.preparation import set_aside
 
@@ -156,6 +158,8 @@ class KeptWorkExecutor:
             for name in COPIED:
                 if (work.folder / name).is_dir():
                     copy_tree(work.folder / name, target / name)
+            for name in RECORDED:
+                _copy_recorded(work.folder / name, target / name)
             self._compare(work, assignment)
 
     def _compare(self, work: KeptWork, assignment: Assignment) -> None:
@@ -168,6 +172,12 @@ class KeptWorkExecutor:
             )
         if recorded.is_masked:
             self.masked.add(assignment.trial_id)
+
+
+def _copy_recorded(source: Path, target: Path) -> None:
+    """Copy what the gateway recorded of the agent: how it ended, and what it said, is known by that."""
+    if source.is_file() and not source.is_symlink():
+        shutil.copyfile(source, target, follow_symlinks=False)
 
 
 def judging(reuse: ReusePlan, executor: Executor, paths: RunPaths) -> Executor:
