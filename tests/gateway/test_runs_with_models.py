@@ -1,22 +1,20 @@
 """Runs whose agents have a model and nothing else, in sandboxes of every kind without a daemon."""
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from labrunner.experiment.resolved import AgentLimits, Network, Setup
+from labrunner.experiment.resolved import AgentLimits
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
-from tests.kit.docker.plainuser import furnish, give_to_nobody, lab_as_plain_user
-from tests.kit.gateway.experiments import CLIENT, JUDGE, Ran, Setting, run
+from tests.kit.docker.plainuser import plain_place
+from tests.kit.gateway.experiments import CLIENT, Ran, Setting, run
+from tests.kit.gateway.hostphases import check_that_every_phase_reaches_its_hosts
 from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import KEY, Provider, run_provider
@@ -115,54 +113,11 @@ open("answer.txt", "w").write(json.dumps([len(open_ones), names, outside]))
     assert seen == [4, ["lo"], []]  # the three streams, and the listing itself
 
 
-FETCH = """
-import os, urllib.error, urllib.request
-def fetch(url):
-    try:
-        return urllib.request.urlopen(url, timeout=30).read().decode()
-    except urllib.error.HTTPError as error:
-        return str(error.code)
-    except OSError as error:
-        return type(error).__name__
-found = [fetch(os.environ["ALLOWED"]), fetch(os.environ["OTHER"])]
-"""
-
-
-async def run_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
-    await writer.drain()
-    writer.close()
-
-
-@pytest.mark.parametrize("kind", [BWRAP])
+@kinds
 async def test_every_phase_reaches_the_hosts_that_it_is_allowed_and_no_others(
     tmp_path: Path, provider: Provider, kind: str
 ) -> None:
-    allowed = await asyncio.start_server(run_page, "127.0.0.1", 0)
-    other = await asyncio.start_server(run_page, "127.0.0.1", 0)
-    ports = [server.sockets[0].getsockname()[1] for server in (allowed, other)]
-    network = Network(mode="allow", hosts=(f"127.0.0.1:{ports[0]}",))
-    env = {"ALLOWED": f"http://127.0.0.1:{ports[0]}/", "OTHER": f"http://127.0.0.1:{ports[1]}/"}
-    env |= {"NO_PROXY": "", "no_proxy": ""}
-    write = FETCH + "open(os.environ['AGENTLAB_WORKSPACE'] + '/{name}', 'w').write(' '.join(found))\n"
-    grade = FETCH + JUDGE.replace("if answer.exists()", "if found == ['hello', '403'] and answer.exists()")
-    setting = Setting(kind=kind, url=provider.url, agent=write.replace("{name}", "answer.txt"), grader=grade)
-    experiment = setting.make(policy_keep="always")
-    [variant], [task] = experiment.variants, experiment.tasks
-    setup = Setup(command=("${python}", "-c", write.replace("{name}", "setup.txt")), network=network)
-    variant = replace(variant, agent=replace(variant.agent, network=network, env=env), setup=setup, models=())
-    task = replace(task, env=env, grader=replace(task.grader, network=network, env=env))
-    async with allowed, other:
-        ran = await run(replace(experiment, variants=(variant,), tasks=(task,)), tmp_path)
-    workspace = ran.attempt() / "workspace"
-    assert (workspace / "setup.txt").read_text() == "hello 403"
-    assert (workspace / "answer.txt").read_text() == "hello 403"
-    [trial] = ran.trials()
-    assert trial.verdict == "pass"
-    rows = [json.loads(line) for line in (ran.attempt() / "doors.jsonl").read_bytes().splitlines()]
-    phases = {row["phase"] for row in rows}
-    assert phases == {"setup", "agent", "grader"}
+    await check_that_every_phase_reaches_its_hosts(tmp_path, Setting(kind=kind, url=provider.url))
 
 
 async def test_the_runs_budget_holds_for_many_at_once_and_no_provider_has_more_than_it_may(
@@ -193,19 +148,13 @@ async def test_the_runs_budget_holds_for_many_at_once_and_no_provider_has_more_t
 async def test_a_plain_users_agents_find_their_model_on_the_loopback_of_their_sandbox(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with TemporaryDirectory(prefix="lab-plain-") as made:
-        place = Path(made)
-        place.chmod(0o755)
-        (place / "engine").touch()  # there is none
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{place / 'engine'}")
-        work = furnish(place)
-        lab = Killable(folder=work, url=provider.url, sandbox="{kind: bubblewrap}", key="null")
+    with plain_place() as place:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{place / 'sock'}")  # there is none
+        lab = Killable(
+            folder=place / "work", url=provider.url, sandbox="{kind: bubblewrap}", key="null", plain=place
+        )
         lab.write()
-        give_to_nobody(work)
-        words = ("run", "--run-id", "the-run")
-        done = await asyncio.to_thread(lab_as_plain_user, place, *words, timeout_s=100)
-        assert done.returncode == 0, done.stdout + done.stderr
+        await lab.finish()
         assert [call.end for call in lab.calls()] == ["answered"]
-        [timing] = (lab.run / "facts/timings.jsonl").read_bytes().splitlines()
-        assert json.loads(timing)["attempts"][0]["limits"]["reach"] == "planted"
+        assert lab.reaches() == {"planted"}
         assert find_daemons(lab.run) == []

@@ -93,9 +93,7 @@ class LocalExecutor:
         """The run's gateway, where a phase of this attempt comes to it; its process is not started yet."""
         context, slot = self._context, assignment.slot
         task, variant = context.experiment.tasks[slot.task_idx], context.experiment.variants[slot.variant_idx]
-        if not any(
-            network.has_doors for network in phases.demands(context.experiment, task, variant).networks
-        ):
+        if not phases.demands(context.experiment, task, variant).has_doors:
             return None
         if self._gateway is None:
             from labrunner.gateway.process.introduction import find_place, greet

@@ -1,7 +1,8 @@
 """The way in: connections of a listener, until they have said whose they are.
 
-Rules: no connection brings down another one. Of those that have said nothing yet only so many are kept: the
-one that has waited longest makes room for a new one, so that whoever opens thousands shuts nobody out.
+Rules: no connection brings down another one. Of those that have said nothing yet only so many are kept from
+each address: the one that has waited longest makes room for a new one, so that whoever opens thousands shuts
+nobody out, neither himself nor those who come from other sandboxes.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ _BREATH_S: Final = 0.1
 
 
 class Unheard:
-    """Connections of one listener that have not said whose they are."""
+    """Connections from one address to a listener that have not said whose they are."""
 
     def __init__(self, most: int = MAX_UNHEARD) -> None:
         """Nobody is there yet."""
@@ -34,6 +35,11 @@ class Unheard:
         self._waiting[task] = None
         task.add_done_callback(self.leave)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody waits."""
+        return not self._waiting
+
     def leave(self, task: asyncio.Task[None] | None = None) -> None:
         """A task, or the one that asks, is known now, or gone."""
         if (known := task or asyncio.current_task()) is not None:
@@ -47,24 +53,29 @@ Attend = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Unheard], Corouti
 async def receive(listener: socket.socket, attend: Attend, *, most_unheard: int = MAX_UNHEARD) -> None:
     """Accept until cancelled. Raises what `attend` raises, in a group."""
     listener.setblocking(False)
-    unheard = Unheard(most_unheard)
+    waiting: dict[str, Unheard] = {}
     async with asyncio.TaskGroup() as group:
         while True:
-            client = await _accept(listener)
-            if client is not None:
+            came = await _accept(listener)
+            if came is not None:
+                client, address = came
+                unheard = waiting.setdefault(address, Unheard(most_unheard))
                 task = group.create_task(_admit(client, attend, unheard))
-                task.add_done_callback(partial(_close, client))
                 unheard.enter(task)
+                task.add_done_callback(partial(_close, client, waiting, address))
 
 
-def _close(client: socket.socket, _: asyncio.Task[None]) -> None:
+def _close(client: socket.socket, waiting: dict[str, Unheard], address: str, _: asyncio.Task[None]) -> None:
     """One whose task was cancelled before it began is nobody else's to close."""
     client.close()
+    if address in waiting and waiting[address].is_empty:
+        del waiting[address]
 
 
-async def _accept(listener: socket.socket) -> socket.socket | None:
+async def _accept(listener: socket.socket) -> tuple[socket.socket, str] | None:
     try:
-        return (await asyncio.get_running_loop().sock_accept(listener))[0]
+        client, address = await asyncio.get_running_loop().sock_accept(listener)
+        return client, address[0]
     except ConnectionError:
         return None  # left before it was heard
     except OSError as error:

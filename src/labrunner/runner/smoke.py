@@ -14,17 +14,12 @@ from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.runner.start import RunOptions, make_executor
 from labrunner.runner.upkeep.preflight import way_to
 from labrunner.sandbox.door import Check
+from labrunner.sandbox.ways import tell_way
 from labrunner.trial.assignment import Assignment
 
 NOTHING = ("/bin/sh", "-c", ":")
 UNREACHED: Final = frozenset({"network", "gateway", "gateway_not_planted"})
 """Reasons of attempts whose doors could not be opened."""
-REACHES: Final = {
-    "planted": "agents find their models and hosts on their sandbox's own loopback, where nothing else is",
-    "bridge": "agents find their models and hosts at an address of this host, over a network that leads only "
-    "here; what else listens on all addresses of this host can be reached, too",
-    "loopback": "agents find their models and hosts on this host's loopback, which they share",
-}
 
 
 class Deaf:
@@ -72,7 +67,7 @@ def judge_reach(completion: Completion) -> Iterator[Check]:
     if isinstance(end, Failed) and end.reason in UNREACHED:
         yield Check(name="reach", passed=False, message=completion.timing.message or end.reason)
     elif isinstance(way, str):
-        yield Check(name="reach", passed=True, message=f"{way}: {REACHES[way]}")
+        yield tell_way(way)
 
 
 def judge(completion: Completion, task_id: str) -> Check:

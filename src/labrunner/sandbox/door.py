@@ -146,6 +146,11 @@ class Demands:
     """The folder below which attempts will lie; a probe is made where they will be."""
 
     @property
+    def has_doors(self) -> bool:
+        """Whether some phase reaches something through the gateway."""
+        return any(network.has_doors for network in self.networks)
+
+    @property
     def tells_setup_apart(self) -> bool:
         """Whether something follows from an agent's changes: setup's must be told from them."""
         return self.refuses_changes or self.renews_changed

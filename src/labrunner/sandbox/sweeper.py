@@ -7,9 +7,12 @@ Where it can't be known what is there (no engine answers), nothing is found.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from labrunner.sandbox.marks import RunMark
+
+NETWORK: Final = "network:"
+"""How the names begin of what is no sandbox but a network that a run had for its sandboxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

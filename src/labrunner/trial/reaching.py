@@ -9,7 +9,7 @@ the agent at once.
 import asyncio
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import assert_never
 
 import msgspec
 
@@ -17,13 +17,11 @@ from labrunner.errors import SandboxFailed
 from labrunner.gateway.process.control import Admit, Halting
 from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
-from labrunner.gateway.process.ports import HOSTS_PORT, MODELS_PORT
+from labrunner.gateway.process.ports import ANY_PORTS, OWN_PORTS
 from labrunner.gateway.variables import name_models, name_proxy
 from labrunner.sandbox.door import HasDoors, Phase, PhaseName, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
 from labrunner.trial.tapes import find_tapes
-
-PLANTED: Final = (MODELS_PORT, HOSTS_PORT)
 
 
 def make_door_token(dispatch: str, phase: PhaseName) -> str:
@@ -120,5 +118,17 @@ async def prepare_reaching(scene: AttemptScene, owner: GatewayOwner, sandbox: Sa
         kind = scene.variant.sandbox.kind
         raise SandboxFailed("network", f"sandboxes of the kind {kind} can't open doors to models or hosts")
     reach = sandbox.reach
-    ports = PLANTED if reach.way == "planted" else (await owner.listen(reach.host)).ports
-    return Reaching(scene=scene, owner=owner, reach=reach, ports=ports)
+    return Reaching(scene=scene, owner=owner, reach=reach, ports=await _find_ports(owner, reach))
+
+
+async def _find_ports(owner: GatewayOwner, reach: Reach) -> tuple[int, int]:
+    """Where doors are. An agent that outlives both us and its gateway finds them where they were."""
+    match reach.way:
+        case "planted":
+            return OWN_PORTS
+        case "bridge":
+            return (await owner.listen(reach.host, OWN_PORTS)).ports
+        case "loopback":
+            return (await owner.listen(reach.host, ANY_PORTS)).ports
+        case _:
+            assert_never(reach.way)

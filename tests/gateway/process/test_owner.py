@@ -10,6 +10,8 @@ import pytest
 
 from labrunner.errors import SandboxFailed
 from labrunner.gateway.process.control import Capped, Halting, ToldCaps
+from labrunner.gateway.process.daemon import Daemon
+from labrunner.gateway.process.place import GatewayPlace
 from labrunner.gateway.recording.calljournal import read_calls
 from tests.kit.gateway.owning import (
     LOOPBACK,
@@ -244,3 +246,23 @@ async def test_a_phase_whose_admission_was_not_waited_for_is_let_go_all_the_same
         await asyncio.wait([admission])
         await owner.dismiss("one")
         assert (await ask(port)).status_code == 401
+
+
+async def test_without_an_owner_it_serves_only_for_so_long(tmp_path: Path, provider: Provider) -> None:
+    place = GatewayPlace(tmp_path / "gateway")
+    place.make()
+    daemon = asyncio.ensure_future(Daemon(place, orphaned_s=1.0).run())
+    async with asyncio.timeout(30):
+        while not (tmp_path / "gateway/socket").exists():
+            await asyncio.sleep(0.01)
+        async with own(tmp_path, make_hello(tmp_path, provider.url)) as owner:
+            port = (await owner.listen(LOOPBACK)).ports[0]
+            await owner.admit(make_admit(tmp_path, pid=os.getpid()), ignore)
+        let_go_at = asyncio.get_running_loop().time()
+        assert (await ask(port)).status_code == 200  # its sandbox lives, though nobody owns it
+        await daemon
+        assert asyncio.get_running_loop().time() - let_go_at >= 0.9
+    with pytest.raises(httpx.ConnectError):
+        await ask(port)
+    assert find_daemons(tmp_path) == []  # no other one was started
+    assert [row.end for row in read_calls(tmp_path / "trials/one/1")] == ["answered"]

@@ -304,6 +304,28 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client(
         assert front.purse.held == Taking()
 
 
+async def test_half_a_stream_does_not_look_whole_to_a_client_for_whom_it_ends_with_its_connection(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.plan.append("cut")
+    body = json.dumps({**CASES[2][3], "stream": True}).encode()
+    head = (
+        f"POST /anthropic/v1/messages HTTP/1.0\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    async with run_gateway(tmp_path, provider) as front:
+        host, port = front.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head.encode() + body)
+        seen = await reader.readuntil(b"Hello")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        assert seen.startswith(b"HTTP/1.1 200 ")
+        assert b"chunked" not in seen
+        (row,) = front.rows()
+        assert row.end == "cut"
+
+
 @pytest.mark.parametrize("behaviour", ["hang", "hang_midway"])
 async def test_a_client_that_leaves_ends_the_request_outside(
     tmp_path: Path, provider: Provider, behaviour: Any

@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 REPO = Path(__file__).parents[3]
 NOBODY = 65534
@@ -27,6 +30,16 @@ exec setpriv --reuid 65534 --regid 65534 --groups "$group" --inh-caps=-all --bou
 """
 
 
+@contextmanager
+def plain_place() -> Iterator[Path]:
+    """A folder that everybody can reach, furnished for `lab_as_plain_user`."""
+    with TemporaryDirectory(prefix="lab-plain-") as made:
+        place = Path(made)
+        place.chmod(0o755)
+        furnish(place)
+        yield place
+
+
 def furnish(place: Path) -> Path:
     """Make what `lab_as_plain_user` needs below a folder that everybody can reach; its folder to work in."""
     for name in ("base", "site", "src", "work"):
@@ -41,15 +54,15 @@ def give_to_nobody(root: Path) -> None:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
-def lab_as_plain_user(place: Path, *words: str, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+def write_plain_command(place: Path, *words: str) -> list[str]:
+    """The command that is `lab` as a plain user; one process, from its start to its end."""
     socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
     sources = [sys.base_prefix, sysconfig.get_path("platlib"), str(REPO / "src"), str(socket)]
     interpreter = f"python{sys.version_info.major}.{sys.version_info.minor}"
     argv = ["unshare", "--mount", "sh", "-c", ENTER, "enter", *sources, str(place), interpreter]
-    return subprocess.run(
-        [*argv, str(socket.stat().st_gid), MAIN, *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    return [*argv, str(socket.stat().st_gid), MAIN, *words]
+
+
+def lab_as_plain_user(place: Path, *words: str, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+    command = write_plain_command(place, *words)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

@@ -7,6 +7,16 @@ from labrunner.sandbox.docker.engine.labels import PLACE
 from labrunner.sandbox.marks import RunMark
 
 
+async def networks_of(run: Path) -> list[str]:
+    """Names of the networks of a run that is called the-run."""
+    engine = Engine()
+    try:
+        place = RunMark.of(run, "the-run").place
+        return [each.name for each in await engine.networks(f"{PLACE}={place}")]
+    finally:
+        await engine.close()
+
+
 async def containers_of(run: Path) -> list[str]:
     """Names of the containers of a run that is called the-run."""
     engine = Engine()

@@ -1,4 +1,4 @@
-"""`lab` as a command, with an experiment whose agents stream answers of a model: to be killed."""
+"""`lab` as a command, of whoever runs tests or of a plain user, whose agents ask a model: to be killed."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.facts.model_call import CallRow
 from tests.kit.cli.calling import LAB
+from tests.kit.docker.plainuser import give_to_nobody, write_plain_command
 from tests.kit.gateway.experiments import CLIENT, JUDGE, KEY_NAME
 from tests.kit.gateway.provider import KEY
 
@@ -43,17 +44,24 @@ class Killable:
     tasks: int = 1
     key: str = KEY_NAME
     key_value: str | None = KEY
-    agent: str = STREAM
     run_id: str = "the-run"
     words: tuple[str, ...] = ()
     """More words for `lab`."""
+    agent: str = STREAM
+    grader: str = JUDGE
+    network: str = "{models: [main]}"
+    user: str = "null"
+    more: str = ""
+    """Further fields of the experiment."""
+    plain: Path | None = None
+    """Where a plain user has what is needed; None: whoever runs the tests."""
 
     def write(self) -> None:
         self.folder.mkdir(exist_ok=True)
         (self.folder / "agent").mkdir()
         (self.folder / "grader").mkdir()
         (self.folder / "agent/agent.py").write_text(self.agent)
-        (self.folder / "grader/judge.py").write_text(JUDGE)
+        (self.folder / "grader/judge.py").write_text(self.grader)
         (self.folder / "tasks.jsonl").write_text(
             "".join(json.dumps({"id": f"t{n}", "input": n}) + "\n" for n in range(self.tasks))
         )
@@ -69,14 +77,18 @@ models:
 agent:
   dir: agent
   command: ["$python", -B, "$agent_dir/agent.py"]
-  network: {{models: [main]}}
-  timeout_s: 120
+  network: {self.network}
+  user: {self.user}
+  timeout_s: 300
 grader: {{dir: grader, command: ["$python", -B, "$grader_dir/judge.py"], timeout_s: 60}}
 sandbox: {self.sandbox}
 max_concurrency: 8
 min_free_disk_gb: 0
 keep: {{workspace: always}}
+{self.more}
 """)
+        if self.plain is not None:
+            give_to_nobody(self.folder)
 
     @property
     def run(self) -> Path:
@@ -84,11 +96,10 @@ keep: {{workspace: always}}
 
     async def start(self) -> asyncio.subprocess.Process:
         begun = ("continue", self.run_id) if self.run.is_dir() else ("run", "--run-id", self.run_id)
+        words = (LAB, *begun, *self.words)
         known = {} if self.key_value is None else {KEY_NAME: self.key_value}
         return await asyncio.create_subprocess_exec(
-            LAB,
-            *begun,
-            *self.words,
+            *(words if self.plain is None else write_plain_command(self.plain, *words[1:])),
             cwd=self.folder,
             env={**os.environ, **known},
             stdout=asyncio.subprocess.DEVNULL,
@@ -100,6 +111,11 @@ keep: {{workspace: always}}
         process = await self.start()
         _, told = await asyncio.wait_for(process.communicate(), 200)
         assert process.returncode == 0, told.decode()
+
+    def reaches(self) -> set[str]:
+        """How the doors of all attempts were reached, by their records."""
+        lines = (self.run / "facts/timings.jsonl").read_bytes().splitlines()
+        return {each["limits"]["reach"] for line in lines for each in json.loads(line)["attempts"]}
 
     def attempts(self) -> list[Path]:
         """Folders of attempts, those that were cut off too."""

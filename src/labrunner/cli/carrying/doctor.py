@@ -57,7 +57,7 @@ def _examine(experiment: Experiment, options: RunOptions, *, is_offline: bool) -
     if program is not None and program.in_process:
         return checks  # solvers in Python can't be told to do nothing
     if all(check.passed or check.severity == "warning" for check in checks):
-        checks += asyncio.run(smoke(experiment, options))
+        checks += [each for each in asyncio.run(smoke(experiment, options)) if each not in checks]
     return checks
 
 

@@ -46,7 +46,8 @@ _Abandon = Annotated[
 
 
 @app.command(
-    help="Say what ended runs left behind (containers, old buffers, kept workspaces), then remove it."
+    help="Say what ended runs left behind (containers, networks, old buffers, kept workspaces), "
+    "then remove it."
 )
 def clean(  # noqa: PLR0913 - the signature is the command line
     log_dir: LogDir = DEFAULT_RUNS,

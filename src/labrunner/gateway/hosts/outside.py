@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
 from labrunner.experiment.allowlist import LOCAL, Address, AllowedHost
+from labrunner.gateway.cut import cut
 from labrunner.gateway.hosts.destination import Destination, write_host
 from labrunner.gateway.hosts.internet import is_public, read_address
 from labrunner.gateway.hosts.passage import Passage, Turned
@@ -79,7 +80,7 @@ async def reach(target: Destination, passage: Passage, service: HostService) -> 
         is_over = True
     finally:
         if not is_over:
-            writer.transport.abort()
+            cut(writer)
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()

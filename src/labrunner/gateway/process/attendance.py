@@ -70,7 +70,7 @@ class Attendance:
         return not self._stays
 
     def listen(self, host: str, ports: tuple[int, int]) -> Listening:
-        """Listen on an address that several attempts share. Raises OSError."""
+        """Listen on an address that several attempts share. Raises SandboxFailed."""
         if host not in self._shared:
             doorway = self._make_doorway(self._tell_all_broken, is_shared=True)
             self._shared[host] = (doorway, Listening(ports=share_doorway(doorway, host, ports)))

@@ -62,9 +62,10 @@ _log: Final = logging.getLogger(__name__)
 class Daemon:
     """One run's gateway."""
 
-    def __init__(self, place: GatewayPlace) -> None:
+    def __init__(self, place: GatewayPlace, *, orphaned_s: float = ORPHANED_S) -> None:
         """Serve nobody yet."""
         self._place = place
+        self._orphaned_s = orphaned_s
         self._owner: Channel | None = None
         self._had_owner = asyncio.Event()
         self._ownerless_since = 0.0
@@ -108,7 +109,7 @@ class Daemon:
             return
         while True:
             self._attendance.changed.clear()
-            ends_at = self._ownerless_since + ORPHANED_S
+            ends_at = self._ownerless_since + self._orphaned_s
             if self._owner is None:
                 await self._attendance.dismiss_lost()
             if self._is_unneeded(ends_at):

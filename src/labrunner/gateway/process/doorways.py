@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from labrunner.errors import LabError
+from labrunner.errors import LabError, SandboxFailed
 from labrunner.gateway.hosts.hostdoor import serve_hosts
 from labrunner.gateway.hosts.visitor import HostService, Visitor, Visitors
 from labrunner.gateway.planting import plant
@@ -116,8 +116,9 @@ async def plant_doorway(doorway: Doorway, pid: int, party: Party) -> None:
 
 
 def share_doorway(doorway: Doorway, host: str, ports: tuple[int, int]) -> tuple[int, int]:
-    """Have both doors on an address of this host; their ports. Raises OSError."""
-    listeners = [socket.create_server((host, port), backlog=_LINE) for port in ports]
+    """Have both doors on an address of this host; their ports. Raises SandboxFailed."""
+    with SandboxFailed.during("network", f"having doors to models and hosts on {host}"):
+        listeners = [socket.create_server((host, port), backlog=_LINE) for port in ports]
     doorway.open_models(listeners[0])
     doorway.open_hosts(listeners[1])
     return listeners[0].getsockname()[1], listeners[1].getsockname()[1]

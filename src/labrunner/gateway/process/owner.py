@@ -35,6 +35,7 @@ from labrunner.gateway.process.control import (
     Told,
 )
 from labrunner.gateway.process.place import GatewayPlace
+from labrunner.gateway.process.ports import ANY_PORTS
 from labrunner.gateway.process.starting import start_daemon
 
 START_S: Final = 30.0
@@ -82,10 +83,10 @@ class GatewayOwner:
         self._reviving: asyncio.Task[None] | None = None
         self._pid = 0
 
-    async def listen(self, host: str) -> Listening:
+    async def listen(self, host: str, ports: tuple[int, int] = ANY_PORTS) -> Listening:
         """Have an address that several attempts share; its ports stay the same. Raises SandboxFailed."""
         if host not in self._shared:
-            reply = await self._ask(Listen(host=host))
+            reply = await self._ask(Listen(host=host, ports=ports))
             assert isinstance(reply, Listening)
             self._shared[host] = reply
         return self._shared[host]

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import h11
 
+from labrunner.gateway.cut import cut
 from labrunner.gateway.serving.headers import Headers, find
 
 MAX_HEAD: Final = 64 << 10
@@ -222,7 +223,9 @@ class Wire:
     async def close(self, *, is_cut: bool = False) -> None:
         """Close; cut is an answer that must not look whole."""
         try:
-            if is_cut:
+            if is_cut and self._is_as_long_as_it_lives:
+                cut(self._writer)
+            elif is_cut:
                 self._writer.transport.abort()
             else:
                 await self._see_off()
@@ -230,6 +233,12 @@ class Wire:
             self._writer.close()
             with suppress(OSError):
                 await self._writer.wait_closed()
+
+    @property
+    def _is_as_long_as_it_lives(self) -> bool:
+        """Whether an answer is under way that has no other end than that of its connection."""
+        version = self._conn.their_http_version
+        return self._conn.our_state is h11.SEND_BODY and version is not None and version < b"1.1"
 
     async def _see_off(self) -> None:
         """Let a client read our last words while it still speaks: closed at once, it would lose them."""

@@ -5,6 +5,7 @@ that are not committed is paid work and never counted as left behind; committed 
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,7 @@ from labrunner.files.strangers.usage import measure
 from labrunner.records.encoding import canonical
 from labrunner.records.seals import seal
 from labrunner.runner.upkeep.strays import Stray, find_orphans, find_strays, remove_all_of, remove_strays
+from labrunner.sandbox.sweeper import NETWORK
 from labrunner.store.buffering.buffer import snapshot
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import RunListing, count_results, list_runs
@@ -34,7 +36,7 @@ BUFFER_KEPT_S: Final = 3 * 24 * 3600.0
 class Leftover:
     """Something that can go."""
 
-    what: Literal["buffer", "workspace", "container", "folder"]
+    what: Literal["buffer", "workspace", "container", "network", "folder"]
     run: RunPaths | None
     """None for what belongs to no run that is there."""
     paths: tuple[Path, ...]
@@ -44,6 +46,7 @@ class Leftover:
     kind: str = ""
     """Of which kind the containers are."""
     containers: tuple[str, ...] = ()
+    """Containers or networks, by the names that their kind has for them."""
     waiting: int = 0
     """Containers beside these that `lab continue` goes on with: told, and never removed with the rest."""
 
@@ -85,26 +88,30 @@ def find_left_folders(runs_dir: Path) -> list[Leftover]:
 
 
 def find_left_containers(runs_dir: Path, sweep: Sweep) -> list[Leftover]:
-    """Find sandboxes that nothing can come of any more, where that can be known."""
+    """Find sandboxes that nothing can come of any more, and their networks, where that can be known."""
     old = [run for run in _ended(runs_dir) if sweep.now - _ended_at(run) >= sweep.older_than_s]
-    orphans = [
-        _as_leftover(orphan)
-        for orphan in asyncio.run(find_orphans(ended_before=sweep.now - sweep.older_than_s))
-    ]
-    return orphans + [_as_leftover(stray) for stray in asyncio.run(find_strays(old))]
+    orphans = asyncio.run(find_orphans(ended_before=sweep.now - sweep.older_than_s))
+    strays = [*orphans, *asyncio.run(find_strays(old))]
+    return [leftover for stray in strays for leftover in _as_leftovers(stray)]
 
 
-def _as_leftover(stray: Stray) -> Leftover:
-    return Leftover(
+def _as_leftovers(stray: Stray) -> Iterator[Leftover]:
+    """Containers, then the networks that they were on."""
+    networks = tuple(id for id in stray.ids if id.startswith(NETWORK))
+    others = tuple(id for id in stray.ids if id not in networks)
+    found = Leftover(
         what="container",
         run=stray.run,
         paths=(),
         size=0,
         kind=stray.kind,
-        containers=stray.ids,
+        containers=others,
         whose=stray.whose,
         waiting=stray.waiting,
     )
+    yield found
+    if networks:
+        yield dataclasses.replace(found, what="network", containers=networks, waiting=0)
 
 
 def _ended(runs_dir: Path) -> list[RunListing]:

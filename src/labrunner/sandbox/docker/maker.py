@@ -6,12 +6,10 @@ to it, and it goes at once.
 """
 
 import asyncio
-import os
 import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +28,10 @@ from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.engine.reconnect import outlast
-from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
+from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts, NetworkFacts
+from labrunner.sandbox.docker.furnishing import furnish, make_basics, tell_limits
+from labrunner.sandbox.docker.networking.membership import Membership
+from labrunner.sandbox.docker.networking.run_networks import RunNetworks, find_way
 from labrunner.sandbox.docker.probing.container_check import (
     check_barrier,
     check_deferred,
@@ -38,6 +39,7 @@ from labrunner.sandbox.docker.probing.container_check import (
     check_engine,
     check_image,
     check_probe,
+    check_reach,
     check_room,
     check_volumes,
     unreachable,
@@ -46,8 +48,8 @@ from labrunner.sandbox.docker.probing.probe import probe
 from labrunner.sandbox.docker.probing.probe_cache import find_proof, keep_proof, name_proof
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord
-from labrunner.sandbox.docker.watching.users import Users, login
-from labrunner.sandbox.docker.wrapper.configuration import Guest, check_enforced, configure, enforced
+from labrunner.sandbox.docker.watching.users import Users
+from labrunner.sandbox.docker.wrapper.configuration import Guest, check_enforced, configure
 from labrunner.sandbox.docker.wrapper.script import PhaseBasics, find_excess
 from labrunner.sandbox.docker.wrapper.syscalls import check_filter
 from labrunner.sandbox.door import (
@@ -60,14 +62,14 @@ from labrunner.sandbox.door import (
     Phase,
     PhaseEnd,
     Reach,
+    ReachWay,
     Sandbox,
     SandboxSpec,
     Survivor,
 )
 from labrunner.sandbox.longest_word import find_long_word
 from labrunner.sandbox.marks import RunMark
-from labrunner.sandbox.paths import AGENTLAB, guest_paths
-from labrunner.sandbox.processes.enforcement import MIB
+from labrunner.sandbox.paths import guest_paths
 
 EXPIRY_S: Final = 24 * 3600
 """How long a container waits for somebody to come back."""
@@ -86,13 +88,19 @@ class DockerMaker:
         spread_s: int = EXPIRY_SPREAD_S,
         trusts_proofs: bool = True,
         patience: ContainerPatience = PATIENCE,
+        way: ReachWay | None = None,
     ) -> None:
-        """Connect to nothing yet. Preflight may trust what it has proven before, or try everything anew."""
+        """Connect to nothing yet. Preflight may trust what it has proven before, or try everything anew.
+
+        `way` is how doors are reached; None for the best that this user can have.
+        """
         self.engine = engine or Engine()
         self._images = Images(self.engine)
         self._removals = Removals(self.engine)
         self._users = Users(self.engine)
         self._pristine = Pristine(self.engine)
+        self._networks = RunNetworks(self.engine)
+        self._way = way
         self._plans: dict[str, SandboxPlan] = {}
         self._expiry_s = expiry_s
         self._spread_s = spread_s
@@ -118,7 +126,7 @@ class DockerMaker:
             checks = [*await self._check_engine(facts), check_enforced(plan, facts)]
         except SandboxFailed as failure:
             return (unreachable(failure),)
-        checks += check_demands(plan, demands)
+        checks += (*check_demands(plan, demands), *check_reach(demands, self._find_way(facts), facts))
         try:
             if await self._images.is_deferred(plan):
                 return (*checks, check_deferred(plan))
@@ -131,7 +139,8 @@ class DockerMaker:
 
     async def _prove(self, plan: SandboxPlan, demands: Demands, image: ImageFacts) -> tuple[Check, ...]:
         """Carry out a probe, or remember one."""
-        name = name_proof(plan, demands, image, await self._engine_facts())
+        facts = await self._engine_facts()
+        name = name_proof(plan, demands, image, facts, self._find_way(facts))
         known = find_proof(name) if self._trusts_proofs else None
         outcome = known or await probe(self, plan, demands)
         if known is None and outcome.problem is None:
@@ -166,7 +175,10 @@ class DockerMaker:
         facts, image = await self._engine_facts(), await find(spec.plan)
         await asyncio.to_thread(furnish, spec)
         basics = make_basics(spec, image, facts, is_shared=await self._is_shared(spec.demands, image))
-        stage = self._stage(spec, image, facts, basics, self._expiry_s + secrets.randbelow(self._spread_s))
+        expiry_s = self._expiry_s + secrets.randbelow(self._spread_s)
+        is_bridged = self._find_way(facts) == "bridge" and spec.demands.has_doors
+        network = await self._networks.take(spec) if is_bridged else None
+        stage = self._stage(spec, image, facts, basics, expiry_s, network)
         async with self._held(spec, stage):
             await stage.furnish(role)
             yield self._sandbox(stage, image, facts, GraderSide(stage=stage))
@@ -186,7 +198,8 @@ class DockerMaker:
         facts, image = await self._engine_facts(), await self.engine.image(left.state.image)
         self._images.hold(spec.plan)
         basics = make_basics(spec, image, facts, is_shared=left.tag.is_shared)
-        stage = self._stage(spec, image, facts, basics, left.tag.expiry_s)
+        network = await self._networks.take(spec) if left.tag.is_bridged else None
+        stage = self._stage(spec, image, facts, basics, left.tag.expiry_s, network)
         take_over(stage, left)
         tries = judge(left).grader_tries
         async with self._held(spec, stage):
@@ -215,12 +228,15 @@ class DockerMaker:
         own = await list_own(self.engine, run, kept=kept)
         doomed = [(each, tag.mark) for each, tag in own if tag.mark is None or tag.mark.token not in keep]
         await self._removals.remove_all([each.id for each, _ in doomed])
+        if not keep:
+            await self._networks.remove(run)
         return len(doomed)
 
     async def reap_probes(self) -> int:
         """Remove probes whose process is gone."""
-        orphans = [each.id for each in await self.engine.list(PROBE) if is_orphan(each)]
+        orphans = [each.id for each in await self.engine.list(PROBE) if is_orphan(each.labels)]
         await self._removals.remove_all(orphans)
+        await self._networks.remove_orphans()
         return len(orphans)
 
     async def release(self, token: str, *, keep: bool) -> None:
@@ -233,9 +249,11 @@ class DockerMaker:
     async def close(self) -> None:
         """Let go of the engine. Containers that were not released stay: their results may not be durable."""
         try:
+            await self._networks.close()
             with suppress(SandboxFailed):  # an image that can't be removed now stays
                 await self._images.prune()
         finally:
+            self._networks.rest()
             self._images.rest()
             self._removals.rest()
             self._users.rest()
@@ -272,10 +290,23 @@ class DockerMaker:
         """Whether agent and wrapper are one user, or may be."""
         return demands.any_user or await self._users.is_root(image, demands.agent_user)
 
+    def _find_way(self, facts: EngineFacts) -> ReachWay:
+        return self._way or find_way(facts)
+
     def _stage(
-        self, spec: SandboxSpec, image: ImageFacts, facts: EngineFacts, basics: PhaseBasics, expiry_s: int
+        self,
+        spec: SandboxSpec,
+        image: ImageFacts,
+        facts: EngineFacts,
+        basics: PhaseBasics,
+        expiry_s: int,
+        network: NetworkFacts | None,
     ) -> Stage:
-        networked = any(network.mode == "full" for network in spec.demands.networks)
+        membership = Membership(
+            engine=self.engine,
+            has_full=any(each.mode == "full" for each in spec.demands.networks),
+            own=None if network is None else network.name,
+        )
 
         async def make(role: Role) -> Container:
             nonce = secrets.token_hex(16)
@@ -286,9 +317,15 @@ class DockerMaker:
                 expires_at=int(time.time()) + expiry_s,
                 expiry_s=expiry_s,
                 is_shared=basics.is_shared,
+                is_bridged=network is not None,
             )
             guest = Guest(
-                image=image, engine=facts, expiry_s=expiry_s, labels=tag.labels(), is_networked=networked
+                image=image,
+                engine=facts,
+                expiry_s=expiry_s,
+                labels=tag.labels(),
+                network=membership.first,
+                has_names=membership.first != membership.own,
             )
             id_ = await outlast(lambda: self.engine.create(configure(spec, guest), tag.name()))
             return Container(self.engine, id_, spec.folders.ctl, nonce)
@@ -302,15 +339,15 @@ class DockerMaker:
             make=make,
             expiry_s=expiry_s,
             patience=self._patience,
-            is_networked=networked,
-            reach=Reach(way="planted"),
+            membership=membership,
+            reach=Reach(way="planted") if network is None else Reach(way="bridge", host=network.address),
             disks=(Path(facts.root_dir),) if facts.root_dir else (),
         )
 
     def _sandbox(
         self, stage: Stage, image: ImageFacts, facts: EngineFacts, grader: GraderSide
     ) -> DockerSandbox:
-        limits = {**enforced(stage.spec.plan, facts), **_image_facts(image), **_network_facts(stage.spec)}
+        limits = tell_limits(stage.spec, image, facts)
         return DockerSandbox(stage=stage, grader=grader, calls=DockerCalls(stage=stage), limits=limits)
 
     async def _engine_facts(self) -> EngineFacts:
@@ -319,61 +356,13 @@ class DockerMaker:
         return self._facts
 
 
-def furnish(spec: SandboxSpec) -> None:
-    """Put in place what only containers need, with rights that any user inside can use."""
-    folders = spec.folders
-    with SandboxFailed.during("prepare", f"preparing {folders.root} for a container"):
-        # What root left in a container is root's on this machine, too, also programs with the setuid bit:
-        # nobody else may come by them. Whoever runs inside does not pass here.
-        folders.root.parent.chmod(0o700)
-        folders.root.chmod(0o755)
-        folders.inputs.chmod(0o755)
-        folders.logs.chmod(0o700)
-        folders.ctl.mkdir(mode=0o755, exist_ok=True)
-        if spec.agent_dir is not None:
-            folders.agent_mount.mkdir(exist_ok=True)
-        script = resources.files("labrunner.sandbox.guest").joinpath("wrapper.sh").read_bytes()
-        (folders.inputs / ".wrapper.sh").write_bytes(script)
-        for path in folders.inputs.iterdir():
-            path.chmod(0o644)
-
-
 def take_over(stage: Stage, left: Left) -> None:
     """Stand where the runner before us stood."""
     stage.container = Container(stage.engine, left.id, stage.spec.folders.ctl, left.tag.nonce, life=left.life)
     stage.container_ids.extend(left.ids)
     stage.is_begun = True
     stage.is_alive = left.state.is_alive
-    stage.is_online = left.state.is_online
+    stage.membership.note(left.state)
     stage.is_renewed = left.tag.role == "grader"
     stage.record = left.record
     stage.note_places(left.state)
-
-
-def make_basics(spec: SandboxSpec, image: ImageFacts, engine: EngineFacts, *, is_shared: bool) -> PhaseBasics:
-    """What all phases of an attempt have in common."""
-    asked = (spec.demands.agent_user or image.user, spec.demands.grader_user or image.user)
-    users = tuple(user for user in dict.fromkeys(asked) if login(user) not in {"0", "root"})
-    ours = "0:0" if engine.is_rootless else f"{os.geteuid()}:{os.getegid()}"
-    return PhaseBasics(
-        image_env=image.env,
-        workdir=spec.plan.workdir or f"{AGENTLAB}/workspace",
-        owner=ours if users or ours != "0:0" else None,
-        users=users,
-        is_shared=is_shared,
-        restart=is_shared or spec.demands.restart,
-        most_left=spec.plan.memory_mb * MIB // 8,
-    )
-
-
-def _network_facts(spec: SandboxSpec) -> dict[str, str]:
-    """The network of each phase, as it is kept."""
-    phases = ("setup", "agent", "grader")
-    return {
-        f"network_{phase}": network.mode
-        for phase, network in zip(phases, spec.demands.networks, strict=False)
-    }
-
-
-def _image_facts(image: ImageFacts) -> dict[str, str]:
-    return {"image": image.id} | ({"image_ref": image.repo_digest} if image.repo_digest else {})

@@ -1,9 +1,8 @@
-"""Containers that runs left behind: found through the engine, if one answers."""
+"""Containers and networks that runs left behind: found through the engine, if one answers."""
 
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.host import machine_id
@@ -12,14 +11,12 @@ from labrunner.sandbox.docker.attempt.survivors import find_left, judge, list_ow
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.labels import PLACE, PREFIX
-from labrunner.sandbox.docker.engine.replies import Listed
+from labrunner.sandbox.docker.engine.replies import Listed, NetworkFacts
 from labrunner.sandbox.docker.maker import DockerMaker
+from labrunner.sandbox.docker.networking.run_networks import ROOT, RUN_ABOVE, remove_network
 from labrunner.sandbox.marks import RunMark
 from labrunner.sandbox.paths import AGENTLAB
-from labrunner.sandbox.sweeper import Orphans, Strays
-
-RUN_ABOVE: Final = 2
-"""Which of an attempt's parents is its run: RUN/trials/TRIAL/ATTEMPT."""
+from labrunner.sandbox.sweeper import NETWORK, Orphans, Strays
 
 
 class DockerSweeper:
@@ -31,6 +28,7 @@ class DockerSweeper:
         marks = {mark.place: mark for mark in runs}
         try:
             places = {each.labels[PLACE] for each in await engine.list(PLACE)}
+            places |= {each.labels[PLACE] for each in await engine.networks(PLACE)}
             left = [marks[place] for place in sorted(places & set(marks))]
             return {mark: await _of_run(engine, mark, is_over=runs[mark]) for mark in left}
         except SandboxFailed:
@@ -39,16 +37,24 @@ class DockerSweeper:
             await engine.close()
 
     async def find_orphans(self, *, ended_before: float) -> tuple[Orphans, ...]:
-        """Find ended containers of runs of this machine that are not there any more: nobody can go on.
+        """Find what is left of runs of this machine that are not there any more: nobody can go on.
 
-        A run that was moved is gone, too: its containers look for their folders where they were.
+        A run that was moved is gone, too: its containers look for their folders where they were. A network
+        stays for as long as a container of its run does.
         """
-        engine, found = Engine(), dict[str, list[str]]()
+        engine, found, inhabited = Engine(), dict[str, list[str]](), set[str]()
         try:
             for each in await engine.list(PLACE):
                 whose = await _lost_run(engine, each)
                 if whose is not None and each.created_at <= ended_before:
                     found.setdefault(whose, []).append(each.id)
+                else:
+                    inhabited.add(each.labels[PLACE])
+            for network in await engine.networks(PLACE):
+                whose = _lost_owner(network)
+                is_old = network.created_at <= ended_before
+                if whose is not None and is_old and network.labels[PLACE] not in inhabited:
+                    found.setdefault(whose, []).append(f"{NETWORK}{network.id}")
         except SandboxFailed:
             return ()
         finally:
@@ -56,15 +62,18 @@ class DockerSweeper:
         return tuple(Orphans(whose=whose, ids=tuple(ids)) for whose, ids in found.items())
 
     async def remove(self, ids: tuple[str, ...]) -> None:
-        """Remove containers."""
+        """Remove containers, then networks."""
         engine = Engine()
         try:
-            await Removals(engine).remove_all(ids)
+            await Removals(engine).remove_all([id for id in ids if not id.startswith(NETWORK)])
+            for id in ids:
+                if id.startswith(NETWORK):
+                    await remove_network(engine, id.removeprefix(NETWORK))
         finally:
             await engine.close()
 
     async def remove_all_of(self, run: RunMark) -> int:
-        """Remove every container of a run that is given up; how many there were."""
+        """Remove all containers of a run that is given up, and its network; how many containers it had."""
         maker = DockerMaker()
         try:
             return await maker.reap(run, frozenset(), kept=True)
@@ -85,9 +94,21 @@ async def _lost_run(engine: Engine, listed: Listed) -> str | None:
     attempt = state.mounts.get(AGENTLAB)
     if state.is_alive or attempt is None:
         return None
-    root, run_id = Path(attempt).parents[RUN_ABOVE], listed.labels.get(f"{PREFIX}run", "")
+    return _find_loss(Path(attempt).parents[RUN_ABOVE], listed.labels)
+
+
+def _lost_owner(network: NetworkFacts) -> str | None:
+    """The run of a network, in words, if it was this machine's and its folder is gone; else None."""
+    if network.labels[PLACE].split(":")[0] != machine_id() or ROOT not in network.labels:
+        return None
+    return _find_loss(Path(network.labels[ROOT]), network.labels)
+
+
+def _find_loss(root: Path, labels: Mapping[str, str]) -> str | None:
+    """Whose something is, in words, if the run that its labels name is not in this folder any more."""
+    run_id = labels.get(f"{PREFIX}run", "")
     with suppress(OSError):
-        if RunMark.of(root, run_id).place == listed.labels[PLACE]:
+        if RunMark.of(root, run_id).place == labels[PLACE]:
             return None
     return f"run {run_id} of {root}, which is gone"
 
@@ -99,4 +120,6 @@ async def _of_run(engine: Engine, mark: RunMark, *, is_over: bool) -> Strays:
         survivors = [judge(left) for left in await find_left(engine, mark)]
         alive = {id for each in survivors if each.is_adoptable(repeatable_grader=True) for id in each.ids}
     ids = tuple(id for id in own if id not in alive)
-    return Strays(ids=ids, waiting=len(own) - len(ids))
+    networks = () if alive else await engine.networks(f"{PLACE}={mark.place}")
+    names = tuple(f"{NETWORK}{each.id}" for each in networks)
+    return Strays(ids=(*ids, *names), waiting=len(own) - len(ids))

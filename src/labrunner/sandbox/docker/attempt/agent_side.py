@@ -168,7 +168,10 @@ class AgentSide:
     def _needs_gate(self, setup: Phase | None, agent: Phase) -> bool:
         """Whether there is something to do between setup and agent."""
         asked = self.stage.spec.demands
-        return setup is not None and (asked.tells_setup_apart or setup.network != agent.network)
+        if setup is None:
+            return False
+        # Doors are those of one phase, though both may reach the same.
+        return asked.tells_setup_apart or setup.network != agent.network or agent.doors is not None
 
 
 def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:

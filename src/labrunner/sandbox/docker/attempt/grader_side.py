@@ -37,6 +37,8 @@ class GraderSide:
         """Run the grader once. A container that died before it could begin is started again for it."""
         is_new, self.is_under_way = not self.is_under_way, False
         self.tries += is_new
+        if not is_new and grader.doors is not None:
+            await self.stage.container.open_doors(grader.doors)  # who served them may be gone, too
         for _ in range(STARTS):
             try:
                 found = await self._try(grader) if is_new else await self._await(grader)

@@ -25,13 +25,14 @@ from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.labels import Role
 from labrunner.sandbox.docker.engine.replies import ContainerState, ImageFacts
+from labrunner.sandbox.docker.networking.membership import Membership
 from labrunner.sandbox.docker.watching.layer import Layer
 from labrunner.sandbox.docker.watching.layerwatch import watch_layer
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord, write_record
 from labrunner.sandbox.docker.watching.users import login
 from labrunner.sandbox.docker.wrapper import script
-from labrunner.sandbox.docker.wrapper.configuration import BRIDGE, mounts
+from labrunner.sandbox.docker.wrapper.configuration import mounts
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, Reach, SandboxSpec
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.processes.disk import DiskGuard
@@ -72,8 +73,8 @@ class Stage:
     make: Callable[[Role], Awaitable[Container]]
     """Makes a container of this attempt."""
     expiry_s: int
-    is_networked: bool
-    """The container can be on a network at all."""
+    membership: Membership
+    """Networks that the container is on."""
     reach: Reach
     """How phases come to their doors."""
     patience: ContainerPatience = PATIENCE
@@ -84,7 +85,6 @@ class Stage:
     """How the engine found the container's first life ended, if it did."""
     is_handed_back: bool = False
     """The wrapper has said that the files are ours again."""
-    is_online: bool = False
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
     disks: tuple[Path, ...] = ()
@@ -131,9 +131,8 @@ class Stage:
         except EngineRefused as refusal:
             raise await self._explain(refusal) from refusal
         self.is_alive, self.is_handed_back = True, False
-        if self.is_networked:
-            # One that was taken off its network before it was started again is not on it now.
-            self.is_online = (await self.container.look()).is_online
+        if self.membership.can_change:
+            self.membership.note(await self.container.look())
         await self.switch(first)
         try:
             await self.container.tell(plan)
@@ -193,16 +192,12 @@ class Stage:
             await self.container.detach()
 
     async def switch(self, phase: Phase) -> None:
-        """Put the container on the network, or take it off, and open the phase's doors."""
+        """Put the container on the networks of a phase and on no other, and open the phase's doors."""
         if phase.network.mode == "allow" and phase.doors is None:
             raise SandboxFailed(
                 "network", "docker sandboxes can't keep a list of allowed hosts; write none or full"
             )
-        wanted = phase.network.mode == "full"
-        if wanted != self.is_online:
-            act = self.engine.connect if wanted else self.engine.disconnect
-            await act(self.container.id, BRIDGE)
-            self.is_online = wanted
+        await self.membership.move(self.container.id, phase)
         if phase.doors is not None:
             await self.container.open_doors(phase.doors)
 

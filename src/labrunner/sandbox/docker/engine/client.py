@@ -28,6 +28,7 @@ from labrunner.sandbox.docker.engine.replies import (
     EngineFacts,
     ImageFacts,
     Listed,
+    NetworkFacts,
     Process,
     PullNews,
     join_frames,
@@ -206,11 +207,33 @@ class Engine:
         body = {"Container": container, "Force": True}
         await self._post(f"networks/{network}/disconnect", f"leaving network {network}", body)
 
+    async def make_network(self, config: Json) -> NetworkFacts:
+        """Make a network; one of this name is the one that we mean."""
+        name = config["Name"]
+        try:
+            await self._post("networks/create", f"making network {name}", config)
+        except EngineRefused as refusal:
+            if refusal.status != 409:
+                raise
+        return NetworkFacts.of(await self._get(f"networks/{quote(name)}", f"looking at network {name}"))
+
+    async def networks(self, label: str) -> tuple[NetworkFacts, ...]:
+        """All networks with a label."""
+        found = await self._get(f"networks?filters={_by_label(label)}", "listing networks")
+        return tuple(NetworkFacts.of(each) for each in found)
+
+    async def remove_network(self, network: str) -> None:
+        """Remove a network; one that is gone is fine."""
+        try:
+            await self._ask("DELETE", f"networks/{network}", f"removing network {network[:12]}")
+        except EngineRefused as refusal:
+            if not refusal.is_not_found:
+                raise
+
     async def list(self, label: str) -> tuple[Listed, ...]:
         """All containers with a label, running or not."""
-        filters = quote(f'{{"label":["{label}"]}}')
-        found = await self._get(f"containers/json?all=true&filters={filters}", "listing containers")
-        return tuple(Listed.of(each) for each in found)
+        path = f"containers/json?all=true&filters={_by_label(label)}"
+        return tuple(Listed.of(each) for each in await self._get(path, "listing containers"))
 
     async def image(self, name: str) -> ImageFacts:
         """What an image is; `EngineRefused` with 404 when it is not there."""
@@ -308,6 +331,10 @@ class Engine:
         if self._connected is None:
             self._connected = EngineConnection(find_address(self._url))
         return self._connected
+
+
+def _by_label(label: str) -> str:
+    return quote(f'{{"label":["{label}"]}}')
 
 
 def _has_version(name: str) -> bool:

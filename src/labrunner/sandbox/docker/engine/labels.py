@@ -33,6 +33,8 @@ class Tag:
     expiry_s: int
     is_shared: bool = False
     """Agent and wrapper are one user: nothing that the wrapper says is believed once an agent has begun."""
+    is_bridged: bool = False
+    """Its doors are at an address of the network of its run; else they are planted, if it has any."""
 
     def labels(self) -> dict[str, str]:
         """As the engine keeps them."""
@@ -43,6 +45,7 @@ class Tag:
             "expiry_s": str(self.expiry_s),
             "boot": boot_id(),
             "shared": "1" if self.is_shared else "",
+            "bridged": "1" if self.is_bridged else "",
         }
         if self.mark is None:
             labels["probe"] = process_mark()
@@ -71,9 +74,9 @@ def has_rebooted(labels: Mapping[str, str]) -> bool:
     return bool(boot and now) and boot != now
 
 
-def is_orphan(listed: Listed) -> bool:
-    """Whether a container is a probe whose process is gone: nobody will ever come back for it."""
-    mark = listed.labels.get(PROBE, "")
+def is_orphan(labels: Mapping[str, str]) -> bool:
+    """Whether something is a probe's whose process is gone: nobody will ever come back for it."""
+    mark = labels.get(PROBE, "")
     return mark.count(":") == 3 and is_process_gone(mark)
 
 
@@ -92,6 +95,7 @@ def read_tag(listed: Listed, run: RunMark) -> Tag | None:
             expires_at=int(labels["expires_at"]),
             expiry_s=int(labels["expiry_s"]),
             is_shared=bool(labels["shared"]),
+            is_bridged=bool(labels.get("bridged")),
         )
     except (KeyError, ValueError):
         return None

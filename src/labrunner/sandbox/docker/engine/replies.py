@@ -68,8 +68,8 @@ class ContainerState:
     started_at: float
     labels: Mapping[str, str]
     image: str
-    is_online: bool
-    """It is on some network."""
+    networks: frozenset[str]
+    """Names of the networks that it is on."""
     upper_dir: str | None
     """Where the engine's host keeps what the container writes outside its mounts."""
     mounts: Mapping[str, str]
@@ -98,7 +98,7 @@ class ContainerState:
             started_at=_seconds(state.get("StartedAt")),
             labels=dict(answer["Config"].get("Labels") or {}),
             image=str(answer.get("Image", "")),
-            is_online=bool(set((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"}),
+            networks=frozenset((answer.get("NetworkSettings") or {}).get("Networks") or ()) - {"none"},
             upper_dir=driver.get("UpperDir"),
             lower_dirs=tuple(filter(None, (driver.get("LowerDir") or "").split(":"))),
             mounts={each["Destination"]: each.get("Source", "") for each in answer.get("Mounts") or ()},
@@ -185,6 +185,31 @@ class Listed:
             name=str(names[0]).lstrip("/"),
             labels=dict(answer.get("Labels") or {}),
             created_at=float(answer.get("Created") or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFacts:
+    """A network."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    address: str
+    """The one that the engine's host has in it; empty when it has none."""
+    created_at: float = 0.0
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "NetworkFacts":
+        """Decode `/networks/NAME`, or an entry of `/networks`."""
+        ranges = (answer.get("IPAM") or {}).get("Config") or ()
+        given = next((each["Gateway"] for each in ranges if each.get("Gateway")), "")
+        return cls(
+            id=str(answer["Id"]),
+            name=str(answer["Name"]),
+            labels=dict(answer.get("Labels") or {}),
+            address=str(given).partition("/")[0],
+            created_at=_seconds(answer.get("Created")),
         )
 
 

@@ -12,13 +12,16 @@ from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probing.probe import ProbeOutcome
-from labrunner.sandbox.door import Check, Demands
+from labrunner.sandbox.door import Check, Demands, ReachWay
 from labrunner.sandbox.paths import is_of_attempt
+from labrunner.sandbox.ways import tell_way
 
 LEAST_ROOM: Final = 2e9
 """With less than this, an engine soon can't make containers."""
 SLOW_S: Final = 2.0
 """More than this for each trial is worth a word."""
+KEEPS_NAMES: Final = {23: (23, 0, 11), 25: (25, 0, 5)}
+"""Since when engines pass no names on from internal networks, where that came late; since 26 none does."""
 
 
 def unreachable(failure: AttemptFailed) -> Check:
@@ -108,6 +111,27 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     for path in demands.collect:
         if ".." in Path(path).parts:
             yield Check(name="collect", passed=False, message=f"{path}: write it without '..'")
+
+
+def check_reach(demands: Demands, way: ReachWay, engine: EngineFacts) -> Iterator[Check]:
+    """Say what a way to doors means that is not as good as another; refuse it where it would leak names."""
+    if not demands.has_doors or way != "bridge":
+        return
+    yield tell_way(way)
+    has_full = any(network.mode == "full" for network in demands.networks)
+    if has_full and not _keeps_names(engine):
+        yield Check(
+            name="network",
+            passed=False,
+            message=f"some phases have network: full and others reach only models or hosts, but engine "
+            f"{engine.version} would answer these, too, for every name in the world: use a newer engine "
+            "(26), run lab as root, or give no phase network: full",
+        )
+
+
+def _keeps_names(engine: EngineFacts) -> bool:
+    first = engine.release[:1]
+    return first >= (26,) or (bool(first) and engine.release >= KEEPS_NAMES.get(first[0], (26,)))
 
 
 def has_work_in_image(plan: SandboxPlan) -> bool:

@@ -2,10 +2,11 @@
 
 It shows that the image has a shell and the tools that the wrapper needs, that its users exist and can be
 become, and that folders reach the engine's host: the grader's command is a file that is made after the start,
-and without it no grader runs. Where phases have doors, that these can be opened in a container's network.
+and without it no grader runs. Where phases have doors, that these can be opened for a container.
 """
 
 import os
+import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -19,9 +20,11 @@ from labrunner.sandbox.door import (
     AgentRun,
     AttemptFolders,
     Demands,
+    HasDoors,
     Phase,
     PhaseEnd,
     PhaseName,
+    Reach,
     SandboxMaker,
     SandboxSpec,
 )
@@ -41,16 +44,30 @@ class ProbeOutcome:
     """How long it took to find out what had been changed in the container's system."""
 
 
+@dataclass(frozen=True, slots=True)
 class UnservedDoors:
-    """Doors that nobody serves: it is only tried whether they could stand where a phase is."""
+    """Doors that nobody serves: it is only tried whether they could stand where a phase comes to."""
+
+    reach: Reach
 
     async def open(self, pid: int | None) -> None:
-        """See whether we may join the network of a container's process. Raises SandboxFailed."""
+        """See whether we may join the network of a container's process, or listen. Raises SandboxFailed."""
+        if self.reach.way == "bridge":
+            self._listen()
+            return
         try:
             os.close(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             told = f"this user can't let models and hosts into a container's network ({error.strerror})"
             raise SandboxFailed("network", f"{told}: run lab as root, or use bubblewrap") from error
+
+    def _listen(self) -> None:
+        try:
+            socket.create_server((self.reach.host, 0)).close()
+        except OSError as error:
+            told = f"the engine's network has {self.reach.host} for its host, where lab can't listen"
+            hint = "run lab where the engine runs, or use bubblewrap"
+            raise SandboxFailed("network", f"{told} ({error.strerror}): {hint}") from error
 
 
 async def probe(maker: SandboxMaker, plan: SandboxPlan, demands: Demands) -> ProbeOutcome:
@@ -77,13 +94,13 @@ async def _attempt(
         folder.mkdir(parents=True)
     spec = SandboxSpec(folders=folders, plan=plan, agent_dir=None, demands=demands)
     asked = demands.networks or (OFF, OFF, OFF)
-    doors = UnservedDoors() if any(network.has_doors for network in asked) else None
     _, agent_network, grader_network = (OFF if network.has_doors else network for network in asked)
     agent = _phase("agent", f"echo here > {AGENTLAB}/workspace/here", demands.agent_user, agent_network)
-    agent = replace(agent, doors=doors)
     seen = f"cat {AGENTLAB}/grader/{LATE} > {AGENTLAB}/out/benchmark_score.json"
     grader = _phase("grader", seen, demands.grader_user, grader_network)
     async with maker.open(spec) as sandbox:
+        if demands.has_doors and isinstance(sandbox, HasDoors):
+            agent = replace(agent, doors=UnservedDoors(sandbox.reach))
         run = await sandbox.run_agent(None, agent)
         changes_s = sandbox.stage.changes_s if isinstance(sandbox, DockerSandbox) else 0.0
         (folders.grader / LATE).write_text("late")

@@ -18,12 +18,14 @@ from labrunner.files.cache import user_cache
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probing.probe import ProbeOutcome, find_place
 from labrunner.sandbox.docker.wrapper.syscalls import choose_filter
-from labrunner.sandbox.door import Demands
+from labrunner.sandbox.door import Demands, ReachWay
 
 KEPT_S: Final = 24 * 3600.0
 
 
-def name_proof(plan: SandboxPlan, demands: Demands, image: ImageFacts, engine: EngineFacts) -> str:
+def name_proof(
+    plan: SandboxPlan, demands: Demands, image: ImageFacts, engine: EngineFacts, way: ReachWay
+) -> str:
     """The name of what is to be proven."""
     parts = (
         metadata.version("labrunner"),
@@ -31,6 +33,7 @@ def name_proof(plan: SandboxPlan, demands: Demands, image: ImageFacts, engine: E
         choose_filter(engine),
         f"{engine.id} {engine.version} {engine.filter}",
         image.id,
+        way,
         plan,
         replace(demands, place=find_place(demands)),
     )

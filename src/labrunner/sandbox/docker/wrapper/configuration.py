@@ -22,7 +22,8 @@ WRAPPER: Final = f"{AGENTLAB}/in/.wrapper.sh"
 OWN_PROCESSES: Final = 3
 """The wrapper, and a watchdog or timer with its `sleep`."""
 LARGEST_LOG: Final = "256k"
-BRIDGE: Final = "bridge"
+NOWHERE: Final = "none"
+"""The network of containers that are on none."""
 
 Limits = Mapping[str, float | int | str | bool | None]
 
@@ -35,8 +36,10 @@ class Guest:
     engine: EngineFacts
     expiry_s: int
     labels: Mapping[str, str]
-    is_networked: bool
-    """Some phase may reach the network: the container is on a bridge, and taken off it for the others."""
+    network: str
+    """The one that some phase needs: the container is made on it, and taken off it for the others."""
+    has_names: bool = True
+    """Its network has a name server."""
 
 
 def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
@@ -53,12 +56,15 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
         "OpenStdin": True,
         "StdinOnce": False,
         "Tty": False,
-        "NetworkDisabled": not guest.is_networked,
+        "NetworkDisabled": guest.network == NOWHERE,
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGKILL",  # whoever stops it need not wait: it would not listen to anything else
         "HostConfig": {
             "Mounts": list(mounts(spec.folders, spec.agent_dir)),
-            "NetworkMode": BRIDGE if guest.is_networked else "none",
+            "NetworkMode": guest.network,
+            # Engines before 26 pass names on from internal networks, to the host's own name server. Nobody
+            # listens on the container's loopback.
+            "Dns": [] if guest.has_names else ["127.0.0.1"],
             "CapDrop": ["ALL"],
             "CapAdd": list(CAPABILITIES),
             "SecurityOpt": ["no-new-privileges", *_filter(guest.engine)],

@@ -1,0 +1,126 @@
+"""A plain user of the engine's socket: agents find their model on a network of the run's own."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.kit.docker.plainuser import lab_as_plain_user, plain_place
+from tests.kit.docker.traces import containers_of, networks_of
+from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.owning import find_daemons
+from tests.kit.gateway.provider import Provider, run_provider
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a plain user"),
+]
+
+
+@pytest_asyncio.fixture
+async def provider() -> AsyncIterator[Provider]:
+    async with run_provider() as running:
+        yield running
+
+
+@pytest.fixture
+def plain() -> Iterator[Path]:
+    with plain_place() as place:
+        yield place
+
+
+def make_lab(plain: Path, provider: Provider, image: str, **changes: Any) -> Killable:
+    sandbox = f'{{kind: docker, image: "{image}", memory_mb: 128, cpus: 1}}'
+    lab = Killable(
+        folder=plain / "work", url=provider.url, sandbox=sandbox, key="null", plain=plain, **changes
+    )
+    lab.write()
+    return lab
+
+
+async def check_that_nothing_is_left(lab: Killable) -> None:
+    assert find_daemons(lab.run) == []
+    assert await containers_of(lab.run) == []
+    assert await networks_of(lab.run) == []
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(240)
+async def test_a_plain_users_agents_are_adopted_and_hear_their_model_to_the_end(
+    plain: Path, provider: Provider, ash: str
+) -> None:
+    lab = make_lab(plain, provider, ash, tasks=2)
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    async with asyncio.timeout(120):
+        while len(provider.got) < 2:
+            await asyncio.sleep(0.05)
+    await kill(process)
+    networks = await networks_of(lab.run)
+    assert len(networks) == len(find_daemons(lab.run)) == 1
+    assert "nothing to clean" in lab_as_plain_user(plain, "clean", "--yes", timeout_s=60).stdout
+    assert await networks_of(lab.run) == networks  # agents are at work there
+    provider.gate.set()
+    await lab.finish()
+    assert [path.read_text() for path in lab.run.glob("trials/*/*/workspace/cuts.txt")] == ["0", "0"]
+    assert [call.end for call in lab.calls()] == ["answered"] * 2
+    assert lab.reaches() == {"bridge"}
+    await check_that_nothing_is_left(lab)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(240)
+async def test_killed_together_with_its_gateway_a_plain_users_lab_serves_agents_where_they_look(
+    plain: Path, provider: Provider, ash: str
+) -> None:
+    lab = make_lab(plain, provider, ash)
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 120)
+    [pid] = find_daemons(lab.run)
+    await kill(process)
+    os.kill(pid, signal.SIGKILL)
+    provider.gate.set()
+    await lab.finish()
+    assert [call.end for call in lab.calls()] == ["answered"]
+    assert len(lab.attempts()) == 1
+    await check_that_nothing_is_left(lab)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(240)
+async def test_the_network_of_a_run_that_is_given_up_goes_with_its_containers(
+    plain: Path, provider: Provider, ash: str
+) -> None:
+    lab = make_lab(plain, provider, ash)
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 120)
+    await kill(process)
+    assert len(await networks_of(lab.run)) == 1
+    done = lab_as_plain_user(plain, "clean", "--abandon", "the-run", "--yes", timeout_s=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert await containers_of(lab.run) == []
+    assert await networks_of(lab.run) == []
+
+
+@pytest.mark.timeout(240)
+async def test_a_plain_user_is_told_what_else_agents_can_reach_and_they_ask_their_model(
+    plain: Path, provider: Provider, ash: str
+) -> None:
+    lab = make_lab(plain, provider, ash)
+    done = await asyncio.to_thread(lab_as_plain_user, plain, "doctor", "--json", timeout_s=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [told] = [each for each in json.loads(done.stdout)["checks"] if each["name"] == "reach"]
+    assert told["message"].startswith("bridge: ")
+    assert (told["severity"], told["passed"]) == ("warning", False)
+    await lab.finish()
+    assert [call.end for call in lab.calls()] == ["answered"]
+    assert lab.reaches() == {"bridge"}
+    await check_that_nothing_is_left(lab)
