@@ -19,6 +19,7 @@ NAMES: Final = (
     "recover",
     "retry",
     "listing",
+    "view",
     "analysis",
     "python",
     "shortcuts",

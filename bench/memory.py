@@ -39,9 +39,9 @@ def prepare(folder: Path, sizes: Sizes) -> Work:
     return work
 
 
-def peak_mb() -> float:
-    """The largest resident set that this process has had. Unlike getrusage's, it knows of no parent."""
-    status = Path("/proc/self/status").read_text()
+def peak_mb(pid: int | str = "self") -> float:
+    """The largest resident set that a process has had. Unlike getrusage's, it knows of no parent."""
+    status = Path(f"/proc/{pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 

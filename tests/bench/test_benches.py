@@ -11,6 +11,7 @@ import pytest
 from bench.catalogue import NAMES, find
 from bench.figures import Result
 from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.browser import BROWSER
 
 REPOSITORY = Path(__file__).parents[2]
 TINY = {
@@ -25,6 +26,7 @@ TINY = {
     "retry": {"trials": 20},
     "listing": {"runs": 3, "trials": 20},
     "analysis": {"trials": 20},
+    "view": {"trials": 2000, "said": 20, "live": 20, "concurrency": 4},
     "shortcuts": {"calls": 1, "trials": 20, "dispatches": 20},
 }
 
@@ -41,6 +43,8 @@ def test_a_bench_prints_its_ratio_last_and_keeps_a_line(name: str, tmp_path: Pat
         pytest.skip(works_here()[1])
     if name == "docker" and os.environ.get("LAB_NO_DOCKER") and not os.environ.get("CI"):
         pytest.skip("LAB_NO_DOCKER is set")
+    if name == "view" and BROWSER is None:
+        pytest.skip("no chromium here; scripts/with-browser installs it")
     sizes = [word for size, value in TINY[name].items() for word in (f"--{size}", str(value))]
     done = run_bench(name, *sizes, "--rounds", "1", "--results", str(tmp_path))
     assert done.returncode == 0, done.stderr

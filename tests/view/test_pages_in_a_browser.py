@@ -25,6 +25,10 @@ PRESS = """(key) => (document.activeElement ?? document.body)
     .dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}))"""
 
 
+TYPE = """{ const field = document.querySelector("[aria-label='search what was said']");
+    field.value = "LET me"; field.dispatchEvent(new Event("input", {bubbles: true})); }"""
+
+
 class Viewer:
     """A browser that looks at runs."""
 
@@ -103,6 +107,18 @@ async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Pat
         damaged = await viewer.open("/run/bad", f"{HAS}('be read as they are')")
         assert "lab log recover" in damaged
         viewer.page.troubles.clear()  # the browser notes that there was no answer
+
+
+async def test_what_was_said_is_searched_as_somebody_types(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    async with viewing(tmp_path) as viewer:
+        await viewer.open("/run/left", READY)
+        await viewer.page.run(TYPE)
+        found = await viewer.wait("document.querySelector('.hits mark')?.textContent == 'let me'")
+        assert "1 trial" in found
+        assert await viewer.page.run("location.search") == "?said=LET+me"
+        await viewer.page.run("document.querySelector('.hits a').click()")
+        await viewer.wait("!!document.querySelector('.conversation .assistant')")
 
 
 async def test_hostile_output_is_shown_and_does_nothing(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ QUESTIONS = [
     ("trial", {"trial": FAILED}), ("trial", {"slot": "11"}), ("trial", {"slot": "5"}),
     ("conversation", {"trial": TRIAL, "attempt": "1"}),
     ("text", {"trial": TRIAL, "attempt": "1", "digest": refer("logs/agent.stdout").digest}),
+    ("search", {"q": "onerror"}), ("search", {"q": "let me look"}), ("search", {"q": "RIGHT", "from": "1"}),
     *[("trials", {"sort": sort, "down": down, "limit": "100", "offset": "1"})
       for sort in ("slot", "task", "variant", "repl", "ending", "value", "attempts", "time", "tokens", "cost")
       for down in ("", "1")],

@@ -16,6 +16,14 @@ MOST_PIECES: Final = 5_000
 """A text that changes its style more often is shown without styles from there on."""
 
 
+_SGR_BYTES: Final = re.compile(_SGR.pattern.encode())
+
+
+def strip_styles(data: bytes) -> bytes:
+    """Bytes of a text without what colours it: a word may change its colour in its middle."""
+    return _SGR_BYTES.sub(b"", data) if b"\x1b" in data else data
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Style:
     colour: int | None = None

@@ -20,8 +20,8 @@ _OF_MODELS: Final = ("model", "seconds", "usage", "stop_reason", "error")
 _Event = Mapping[str, Any]  # foreign JSON
 
 
-def read_conversation(folder: Path, logs: Sequence[FileRef], offset: int) -> dict[str, object]:
-    """A page of what was said in a finished attempt; `logs` are those that its row names."""
+def read_conversation(folder: Path, logs: Sequence[FileRef] | None, offset: int) -> dict[str, object]:
+    """A page of what was said in an attempt; `logs` are those that its row names, to be held to it."""
     said: list[_Event] = [*read_said(folder, logs)]
     return page_of(iter(said or list(decode(map(bytes, read_agent_events(folder))))), offset)
 

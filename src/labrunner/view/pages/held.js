@@ -47,6 +47,7 @@ const QUESTIONS = {
   compare: (index, words) => index.compare[words.baseline ?? ""] ?? refuse("There is nothing to compare it with in this file."),
   trials: (index, words) => takeTrials(index.board, words),
   map: (index, words) => takeMap(index.board, words),
+  search: lookThrough,
   trial: seeTrial,
   conversation: async (index, words) => ({ offset: 0, entries: (await left(index, words)).said, has_more: false }),
   text: async (index, words) => (await left(index, words)).texts[`${words.attempt} ${words.digest}`] ?? refuse("This file is not in the page."),
@@ -79,6 +80,46 @@ async function seeTrial(index, words) {
   const { texts, said, ...rest } = (await open(String(board.part[slot])))[slot];
   const { earlier, ...record } = rest.record;
   return { ...told, ...rest, record_text: JSON.stringify(record, null, 2) };
+}
+
+const MOST_FOUND = 20;
+const LONGEST_LOOK_MS = 400;
+const BEFORE = 60;
+const AFTER = 120;
+
+/** @param {any} index @param {Record<string, any>} words as `view/seen/passages.py` does it */
+async function lookThrough(index, words) {
+  const { board } = index;
+  const phrase = String(words.q).trim().toLowerCase();
+  const finished = board.part.flatMap((/** @type {number} */ part, /** @type {number} */ slot) => (part < 0 ? [] : [slot]));
+  const until = Date.now() + LONGEST_LOOK_MS;
+  const hits = [];
+  let looked = 0;
+  for (const slot of finished.filter((/** @type {number} */ each) => each >= Number(words.from ?? 0))) {
+    if (hits.length >= MOST_FOUND || (looked && Date.now() > until)) return { hits, looked, next: slot, finished: finished.length };
+    looked += 1;
+    const passages = findIn((await open(String(board.part[slot])))[slot], phrase);
+    if (passages.length) hits.push({ ...rowOf(board, slot), passages });
+  }
+  return { hits, looked, next: null, finished: finished.length };
+}
+
+/** @param {any} left @param {string} phrase */
+function findIn(left, phrase) {
+  const quote = (/** @type {string} */ text, /** @type {string} */ where, /** @type {string | null} */ path = null) => {
+    const at = text.toLowerCase().indexOf(phrase);
+    const end = at + phrase.length;
+    return at < 0 ? [] : [{ where, path, before: text.slice(Math.max(0, at - BEFORE), at), match: text.slice(at, end), after: text.slice(end, end + AFTER) }];
+  };
+  const said = left.said.map((/** @type {any} */ entry) => [entry.text, entry.trouble, ...(entry.calls ?? []).map((/** @type {any} */ call) => `${call.function} ${call.arguments}`)].filter(Boolean).join("\n"));
+  const logs = left.files.filter((/** @type {any} */ file) => file.attempt === left.shown_attempt && file.path.startsWith("logs/"));
+  const text = (/** @type {any} */ file) => (left.texts[`${file.attempt} ${file.digest}`]?.pieces ?? []).map((/** @type {string[]} */ piece) => piece[1]).join("");
+  const write = (/** @type {any} */ value) => (typeof value === "string" ? value : JSON.stringify(value ?? null));
+  return [
+    ...said.flatMap((/** @type {string} */ each) => quote(each, "conversation")).slice(0, 1),
+    ...logs.flatMap((/** @type {any} */ file) => quote(text(file), "terminal", file.path)),
+    ...left.record.predictions.flatMap((/** @type {any} */ row) => quote(write(row.prediction.value), "answer")).slice(-1),
+  ];
 }
 
 /** @param {any} board @param {number} slot */

@@ -48,6 +48,7 @@ const TOLD = [
   ["j k", "the next row, the one before"],
   ["Enter", "open it"],
   ["/", "filter"],
+  ["s", "on a run: search what was said"],
   ["g r", "all runs"],
   ["n p", "on a trial: the next one, the one before"],
   ["r", "on a trial: the next replication"],

@@ -5,6 +5,7 @@ import { useAnswer } from "./asking.js";
 import { isFile } from "./held.js";
 import { TrialMap } from "./map.js";
 import { Command, Dot, Ending, Mark, Progress, State, Trouble, Way, range } from "./pieces.js";
+import { Said } from "./said.js";
 import { Trials } from "./trials.js";
 import { ago, clock, count, counted, duration, figure, money } from "./words.js";
 
@@ -32,6 +33,7 @@ export function Run({ run, words }) {
     ${told && html`<${Warnings} told=${told} run=${run}/>`}
     <${Times} told=${times.told}/>
     ${!problem && html`<${TrialMap} run=${run} words=${words}/>`}
+    ${!problem && html`<${Said} run=${run} words=${words}/>`}
     ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
     ${told && html`<${Origin} told=${told}/>`}
   </main>`;

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -73,6 +73,11 @@ class Lookout:
                 kept.board.read()
                 kept.board_of = sign
             yield kept.board
+
+    def warm(self, name: str) -> None:
+        """Read a run before its page asks for it. What is wrong with it is told to the page."""
+        with suppress(LabError), self.board(name):
+            pass
 
     def picture(self, name: str) -> RunPicture:
         """A run with its summary."""

@@ -75,6 +75,8 @@ class Columns:
     """Seconds since 1970."""
     ended: Figures
     attempts: Counts
+    last: Counts
+    """The number of the last attempt."""
     said: Counts
     left: Counts
     is_adopted: Truths
@@ -104,6 +106,7 @@ class Columns:
             began=np.full(size, np.nan),
             ended=np.full(size, np.nan),
             attempts=np.zeros(size, np.int32),
+            last=np.zeros(size, np.int32),
             said=np.zeros(size, np.int32),
             left=np.zeros(size, np.int32),
             is_adopted=np.zeros(size, np.bool_),
@@ -111,8 +114,8 @@ class Columns:
 
     def clear(self, chosen: slice | list[int]) -> None:
         """Forget rows."""
-        for column in (self.has_row, self.outcome, self.attempts, self.said, self.left, self.is_adopted):
-            column[chosen] = 0
+        for name in ("has_row", "outcome", "attempts", "last", "said", "left", "is_adopted"):
+            getattr(self, name)[chosen] = 0
         for name in FIGURES:
             getattr(self, name)[chosen] = np.nan
 

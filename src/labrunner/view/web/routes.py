@@ -18,9 +18,11 @@ from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.view.left.conversing import read_conversation
 from labrunner.view.left.keptfiles import find_kept, read_window
+from labrunner.view.left.phrase import Phrase
 from labrunner.view.plain.safe_json import make_safe
 from labrunner.view.seen.asking_sql import answer_sql
 from labrunner.view.seen.lookout import Lookout
+from labrunner.view.seen.passages import Sought, look_through
 from labrunner.view.seen.runsight import see_run, see_runs
 from labrunner.view.seen.screenful import MOST_ROWS, TableAsked, group_errors, take_map, take_trials
 from labrunner.view.seen.timeline import tell_times
@@ -111,6 +113,13 @@ def _map(lookout: Lookout, wish: Wish) -> object:
         )
 
 
+def _search(lookout: Lookout, wish: Wish) -> object:
+    phrase = Phrase.of(wish.text("q"))
+    with lookout.board(wish.text("run")) as board:
+        sought = Sought.of(board, phrase, wish.count("from"))
+    return look_through(sought, phrase)  # without the board's lock: others may ask meanwhile
+
+
 def _errors(lookout: Lookout, wish: Wish) -> object:
     with lookout.board(wish.text("run")) as board:
         return {"groups": group_errors(board)}
@@ -171,6 +180,7 @@ LOOKS: Final[dict[str, Look]] = {
     "run": _run,
     "trials": _trials,
     "map": _map,
+    "search": _search,
     "errors": _errors,
     "times": _times,
     "trial": _trial,

@@ -7,9 +7,10 @@ by their own names: no request names a file.
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -84,11 +85,16 @@ def make_app(lookout: Lookout, feed: Feed, guard: Guard, port: int) -> web.Appli
     app = web.Application(middlewares=[_guarding(guard, cookie_name(port))])
     app.on_response_prepare.append(_add_headers)
     app.add_routes(make_routes(lookout, feed))
+
+    def may_ask(request: web.Request) -> bool:
+        return guard.judge(replace(_words_of(request, cookie_name(port)), is_data=True)) is None
+
     pages = read_pages()
     shell = pages.pop("index.html")
     for name, data in pages.items():
         app.router.add_get(f"/pages/{name}", _file(name, data))
-    for path in ("/", "/run/{tail:.*}", "/compare", "/query"):
+    app.router.add_get("/run/{run}{tail:.*}", _warming(lookout, may_ask, _file("index.html", shell)))
+    for path in ("/", "/compare", "/query"):
         app.router.add_get(path, _file("index.html", shell))
     return app
 
@@ -104,6 +110,17 @@ def _file(name: str, data: bytes) -> _Answering:
         return web.Response(body=data, content_type=TYPES[Path(name).suffix], charset="utf-8")
 
     return answer
+
+
+def _warming(lookout: Lookout, may_ask: Callable[[web.Request], bool], answer: _Answering) -> _Answering:
+    """The shell of a run's pages; the run is read while a browser loads them, for whoever may ask for it."""
+
+    async def answer_and_read(request: web.Request) -> web.StreamResponse:
+        if may_ask(request):
+            threading.Thread(target=lookout.warm, args=(request.match_info["run"],), daemon=True).start()
+        return await answer(request)
+
+    return answer_and_read
 
 
 def _guarding(guard: Guard, cookie: str) -> Middleware:
