@@ -368,7 +368,19 @@ def test_what_bends_figures_is_noted_beside_an_answer() -> None:
     assert retries.startswith("retries not bounded: 4 of 19 trials needed a retry")
     assert rate.endswith("comparing them is suspect")
     assert find_notes(parse_requirements(["baseline.pass >= 0"]), figures, shift) == ()
-    assert len(find_notes(parse_requirements(["pass >= 0"]), figures, shift)) == 3
+    assert len(find_notes(parse_requirements(["pass >= 0"]), figures, shift)) == 4
+
+
+def test_a_mean_that_leaves_trials_out_is_noted_beside_an_answer_that_goes_by_it() -> None:
+    figures = compute_all(make_tally(errors=3), PLANNED)
+    told = (
+        "treatment: 7 of 10 planned trials are graded; with the others scored as the worst or the best its "
+    )
+    assert find_notes(parse_requirements(["pass >= 0.1"]), figures, None) == (
+        f"{told}mean is 0.700 to 1.000",
+    )
+    for text in ("treatment.pass >= 0.1 surely", "baseline.pass >= 0.1", "treatment.lower >= 0.1"):
+        assert find_notes(parse_requirements([text]), figures, None) == ()
 
 
 def test_margins_are_read_from_either_side() -> None:

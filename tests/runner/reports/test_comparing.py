@@ -1,10 +1,16 @@
 from pathlib import Path
 
+from labrunner.analysis.judging.cautions import INTERIM
+from labrunner.analysis.judging.requirements import parse_requirements
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.runner.reports.comparing import Contest, compare_runs
+from labrunner.runner.reports.results import judge_run
+from labrunner.store.rows.lock import acquire
 from tests.kit.made_runs import Told, make_grid, mark, write_run
+
+LOST = Told(value=None, errors=(Cause.SANDBOX,))
 
 
 def retry_the_second_variant(slot: Slot) -> Told:
@@ -59,3 +65,24 @@ def test_trials_that_were_marked_are_told_beside_the_comparison(tmp_path: Path) 
         "new: 1 trial marked as not to be used, left out of every figure; with it the mean would be 0.500; "
         'why: "x" (1)'
     )
+
+
+def test_trials_and_tasks_that_are_missing_are_told_beside_the_comparison(tmp_path: Path) -> None:
+    grid = make_grid(tasks=16, variants=("base", "new"))
+    paths = write_run(tmp_path, grid, lambda slot: LOST if slot.task_idx < 3 and slot.variant_idx else Told())
+    told = {caution.kind: str(caution) for _, caution in compare_runs([paths]).cautions}
+    assert told["coverage"] == "new: only 81% of the planned trials are graded (13 of 16)"
+    assert told["ungraded"].startswith("new: 3 tasks without any graded trial")
+
+
+def test_a_comparison_of_a_run_that_goes_on_is_interim(tmp_path: Path) -> None:
+    grid = make_grid(tasks=8, variants=("base", "new"))
+    paths = write_run(
+        tmp_path, grid, lambda slot: None if slot.schedule_idx > 11 else Told(), status="started"
+    )
+    asked = parse_requirements(["pass >= 0.5"])
+    with acquire(paths):
+        contest = compare_runs([paths], requirements=asked)
+        assert [caution.kind for _, caution in contest.cautions] == ["interim"]
+        assert contest.notes[-1] == judge_run(paths, asked).notes[-1] == INTERIM
+    assert INTERIM not in compare_runs([paths], requirements=asked).notes

@@ -20,6 +20,7 @@ LOW_COVERAGE: Final = 0.95
 FEW_GROUPS: Final = 10
 ONLY_AT_THE_END: Final = frozenset({"coverage", "ungraded", "ragged"})
 """Kinds that are nothing to worry about while a run goes on."""
+INTERIM: Final = "interim: an interval looked at while a run goes on is not valid for deciding when to stop"
 NAMED_PATHS: Final = 3
 NAMED_REASONS: Final = 3
 LONGEST_REASON: Final = 120
@@ -105,6 +106,15 @@ def about_marked(figures: Sequence[Figures]) -> Iterator[Caution]:
         if text := _about_invalidated(each):
             first = each.marks[0].first
             yield Caution(kind="invalidated", variant_id=each.variant_id, text=text, trial_id=first)
+
+
+def about_losses(figures: Sequence[Figures]) -> Iterator[Caution]:
+    """Name variants whose means speak of fewer trials, or of fewer tasks, than were planned."""
+    yield from about_marked(figures)
+    for each in figures:
+        for kind, text in (("coverage", _about_coverage(each)), ("ungraded", _about_lost_tasks(each))):
+            if text:
+                yield Caution(kind=kind, variant_id=each.variant_id, text=text)
 
 
 def _about_files(conduct: Conduct) -> Iterator[Caution]:

@@ -38,6 +38,9 @@ _HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
 )
 
+_OF_GRADED: Final = ("pass", "mean", *ENDS)
+"""Figures that leave out what has no grade."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
@@ -132,11 +135,30 @@ def find_notes(
         named = {each.variant_id for each in figures}
     bent = [] if shift is None else [each for each in shift.variants if each.variant_id in named]
     notes = [str(caution) for caution in about_marked([each for each in figures if each.variant_id in named])]
+    notes += [told for each in figures if (told := _note_open(requirements, each))]
     if shift is not None and any(each.answer != "bounded" for each in bent) and not requirements.is_stable:
         notes.append(f"retries {shift.verdict}")
     if shift is not None:
         notes += [str(caution) for caution in about_rates(shift) if caution.variant_id in named]
     return tuple(notes)
+
+
+def _note_open(requirements: Requirements, figures: Figures) -> str:
+    """Say of how many trials a mean that is asked for speaks, where these are not all."""
+    asked = any(
+        isinstance(each, FigureCondition)
+        and each.figure in _OF_GRADED
+        and not each.surely
+        and each.variant_id in {None, figures.variant_id}
+        for each in requirements.conditions
+    )
+    if not asked or not figures.graded or figures.graded >= figures.planned:
+        return ""
+    told = f"{figures.variant_id}: {figures.graded:,} of {figures.planned:,} planned trials are graded"
+    if figures.lower is None or figures.upper is None:
+        return f"{told}, and nothing bounds what the others would have scored"
+    ends = f"{write_number(figures.lower)} to {write_number(figures.upper)}"
+    return f"{told}; with the others scored as the worst or the best its mean is {ends}"
 
 
 def find_pair(comparisons: Sequence[Comparison], one: str, another: str) -> Comparison:

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.inference.interval import Interval
-from labrunner.analysis.judging.cautions import ONLY_AT_THE_END, describe_caution
+from labrunner.analysis.judging.cautions import INTERIM, ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.display.results.report import show_chart, show_details, show_findings
@@ -25,7 +25,6 @@ from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading.run_state import RunState
 
-INTERIM: Final = "interim: an interval looked at while a run goes on is not valid for deciding when to stop"
 NO_BARRIERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 _STYLES: Final = {"success": "green", "error": "red", "crashed": "red", "cancelled": "yellow"}
 

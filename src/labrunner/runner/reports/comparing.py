@@ -10,7 +10,15 @@ from labrunner.analysis.comparing.comparison import Comparison, compare_all
 from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all
-from labrunner.analysis.judging.cautions import Caution, about_agents, about_marked, about_rates, about_replay
+from labrunner.analysis.judging.cautions import (
+    INTERIM,
+    ONLY_AT_THE_END,
+    Caution,
+    about_agents,
+    about_losses,
+    about_rates,
+    about_replay,
+)
 from labrunner.analysis.judging.requirements import (
     NOTHING,
     Requirements,
@@ -22,9 +30,10 @@ from labrunner.analysis.judging.retryshift import RetryShift, report_retries
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
 from labrunner.runner.reports.likeness import PairBy, tell_differences
-from labrunner.runner.reports.results import Results, read_checked_results
+from labrunner.runner.reports.results import Results, read_checked_results, tell_notes
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import address
+from labrunner.store.reading.run_state import read_state
 
 MADE_ID: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_.+_([0-9A-Za-z]{8})")
 """The id that a run gets unless somebody chooses one."""
@@ -40,7 +49,8 @@ class Contest:
     comparisons: tuple[Comparison, ...]
     retry_shift: RetryShift | None
     cautions: tuple[tuple[str, Caution], ...] = ()
-    """Trials that were marked, agents that seem never to have run; each with what to write for its run."""
+    """Trials that are missing or were marked, agents that seem never to have run, runs that go on; each with
+    what to write for its run."""
     differences: tuple[str, ...] = ()
     """What is not the same about the tasks of the runs, in sentences."""
     shared: tuple[str, ...] = ()
@@ -93,12 +103,12 @@ def compare_runs(
         comparisons=comparisons,
         retry_shift=shift,
         unmet=(shared if requirements.pairs else ()) + find_unmet(requirements, figures, shift, comparisons),
-        notes=find_notes(requirements, figures, shift),
+        notes=tell_notes(runs, requirements, find_notes(requirements, figures, shift)),
         cautions=(
             *(
                 (address(paths), _name_caution(caution, prefix))
                 for paths, each, prefix in zip(runs, results, prefixes, strict=True)
-                for caution in _find_cautions(each)
+                for caution in _find_cautions(each, is_over=read_state(paths) != "started")
             ),
             *((labels[0], caution) for caution in (about_rates(shift) if shift else ())),
         ),
@@ -125,8 +135,11 @@ def _refuse_other_family(
         )
 
 
-def _find_cautions(results: Results) -> Iterator[Caution]:
-    yield from about_marked(_name_figures(results, ""))
+def _find_cautions(results: Results, *, is_over: bool) -> Iterator[Caution]:
+    if not is_over:
+        yield Caution(kind="interim", variant_id=None, text=INTERIM)
+    losses = about_losses(_name_figures(results, ""))
+    yield from (each for each in losses if is_over or each.kind not in ONLY_AT_THE_END)
     yield from about_agents(results.conduct, results.conduct.suspicions())
     yield from about_replay(results.replay)
 

@@ -1,12 +1,13 @@
 """A run's results, read from its files and analysed, for `show`, `compare`, exports and `--require`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePath
 
 from labrunner.analysis.comparing.family import join_family
 from labrunner.analysis.comparing.pairing import Arm
+from labrunner.analysis.judging.cautions import INTERIM
 from labrunner.analysis.judging.requirements import Requirements, find_notes, find_unmet, refuse_unknown
 from labrunner.analysis.report import make_arms
 from labrunner.analysis.summary import read_report, summarise
@@ -26,6 +27,7 @@ from labrunner.store.checking.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.opening.opening import refuse_damaged
 from labrunner.store.reading.earlier_file import read_earlier
+from labrunner.store.reading.run_state import read_state
 from labrunner.store.reading.survey import survey
 from labrunner.store.rows.lock import is_owned
 from labrunner.store.rows.single_records import read_run
@@ -151,7 +153,16 @@ class Judged:
 
 def judge_run(paths: RunPaths, requirements: Requirements, summary: SummaryRecord | None = None) -> Judged:
     """Hold a run to what is required, with its summary where that was made already."""
-    return judge(read_checked_results(paths), requirements, summary)
+    judged = judge(read_checked_results(paths), requirements, summary)
+    return replace(judged, notes=tell_notes([paths], requirements, judged.notes))
+
+
+def tell_notes(
+    runs: Sequence[RunPaths], requirements: Requirements, notes: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Notes beside what is required, with one more where a run goes on."""
+    is_interim = requirements and any(read_state(paths) == "started" for paths in runs)
+    return (*notes, INTERIM) if is_interim else notes
 
 
 def judge(results: Results, requirements: Requirements, summary: SummaryRecord | None = None) -> Judged:
