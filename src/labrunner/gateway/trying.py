@@ -1,25 +1,28 @@
-"""One real request to a model's provider, before a run: is it there, and does it take the key?
+"""Real requests to a model's provider, before a run: is it there, does it take the key, does it generate?
 
-Rule: models are listed, which costs nothing anywhere. Nothing is retried, and nobody is waited for long.
+Rules: models are listed, which costs nothing anywhere; then some are asked for a word or two, and what that
+cost is told. Nothing is retried, and nobody is waited for long.
 """
 
 import socket
 import ssl
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import msgspec
 
 from labrunner.experiment.model_script import read_script
 from labrunner.gateway.dialects.digging import dig_maps, dig_text
+from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.recognising import Inbound, recognise
-from labrunner.gateway.dialects.speech import Declined, Dialect
+from labrunner.gateway.dialects.speech import Declined, Dialect, Heard
 from labrunner.gateway.process.control import ToldModel
-from labrunner.gateway.process.daemon import make_entry
-from labrunner.gateway.serving.headers import Headers, choose_for_provider
+from labrunner.gateway.process.daemon import make_entry, open_told
+from labrunner.gateway.serving.headers import Headers, choose_for_provider, find
 from labrunner.gateway.serving.providerlink import Opened, Sending, Unreachable, open_link
 
 CONNECT_S: Final = 10.0
@@ -32,6 +35,10 @@ _PATHS: Final[dict[Dialect, str]] = {
     "gemini": "/v1beta/models",
 }
 _MOST: Final = 4 << 20
+_WORDS: Final = "Say ok."
+_LIMIT: Final = 16
+"""Tokens of the answer."""
+_LONGEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,8 @@ class TriedModel:
 
     is_well: bool
     told: str
+    names: tuple[str, ...] = ()
+    """Models that the provider listed."""
 
 
 async def try_model(told: ToldModel, key_name: str | None) -> TriedModel:
@@ -61,6 +70,69 @@ async def try_model(told: ToldModel, key_name: str | None) -> TriedModel:
         return TriedModel(is_well=False, told=f"{entry.base_url}: {describe_trouble(error)}")
     took = f"{(time.monotonic() - started) * 1000:.0f} ms"
     return _judge(opened.status, body, f"{entry.base_url} answered in {took}", key_name)
+
+
+async def try_generating(told: ToldModel, model: str, key_name: str | None) -> TriedModel:
+    """Ask a model for a word or two, and tell what that cost; a script is asked as the provider would be."""
+    entry = make_entry(msgspec.structs.replace(told, max_retries=0), connect_s=CONNECT_S, silence_s=SILENCE_S)
+    ask = recognise(told.dialect, _make_request(told, model))
+    assert not isinstance(ask, Declined), "every dialect can be asked for a word"
+    started = time.monotonic()
+    try:
+        async with (
+            open_told(told, entry) as link,
+            link.send(ask, _make_headers(told), Sending()) as opened,
+        ):
+            body = await _read(opened)
+    except (Unreachable, httpx.TransportError) as error:
+        return TriedModel(is_well=False, told=f"{model}: {describe_trouble(error)}")
+    hearing = Hearing(ask, content_type=find(opened.headers, "content-type"), encoding="")
+    hearing.take(body)
+    heard = hearing.tell(opened.status)
+    if opened.status >= 400 or heard.complaint is not None:
+        return _judge_refusal(told, model, opened.status, heard, key_name)
+    took = f"{model} answered in {(time.monotonic() - started) * 1000:.0f} ms"
+    if heard.tokens is None:
+        return TriedModel(is_well=True, told=f"{took}, and did not say how many tokens that took")
+    cost = entry.prices.price(model, heard.tokens, datetime.now(UTC), tier=heard.tier)
+    used = f"{heard.tokens.input:,} tokens in, {heard.tokens.output:,} out"
+    paid = "it has no price" if cost is None else f"which cost {cost.usd:.6f} USD"
+    return TriedModel(is_well=True, told=f"{took}: {used}, {paid}")
+
+
+def _make_request(told: ToldModel, model: str) -> Inbound:
+    """A request for a word or two, by dialect."""
+    said = [{"role": "user", "content": _WORDS}]
+    match told.dialect:
+        case "openai":
+            # Its own newer models take only the one, most servers of others know only the other.
+            limit = "max_completion_tokens" if told.base_url is None else "max_tokens"
+            return _post("/chat/completions", {"model": model, "messages": said, limit: _LIMIT})
+        case "anthropic":
+            return _post("/v1/messages", {"model": model, "messages": said, "max_tokens": _LIMIT})
+        case "gemini":
+            contents = [{"role": "user", "parts": [{"text": _WORDS}]}]
+            body = {"contents": contents, "generationConfig": {"maxOutputTokens": _LIMIT}}
+            return _post(f"/v1beta/models/{model}:generateContent", body)
+
+
+def _post(path: str, body: dict[str, Any]) -> Inbound:  # any JSON
+    return Inbound(method="POST", path=path, body=msgspec.json.encode(body))
+
+
+def _judge_refusal(
+    told: ToldModel, model: str, status: int, heard: Heard, key_name: str | None
+) -> TriedModel:
+    why = heard.complaint.message[:_LONGEST] if heard.complaint else "without a word"
+    if told.script is not None:
+        return TriedModel(is_well=True, told=f"{model}: {told.script} has no answer for a plain greeting")
+    if status in (401, 403):
+        hint = f"the key in {key_name} may not use it" if key_name else "it wants a key"
+        return TriedModel(is_well=False, told=f"{model} was refused ({status}): {hint}; it says: {why}")
+    if status == 400:
+        told_so = f"{model} did not take our greeting (400), which an agent's requests need not share: {why}"
+        return TriedModel(is_well=True, told=told_so)
+    return TriedModel(is_well=False, told=f"{model} did not answer ({status}): {why}")
 
 
 def _make_headers(told: ToldModel) -> Headers:
@@ -91,7 +163,8 @@ def _judge(status: int, body: bytes, answered: str, key_name: str | None) -> Tri
     if not names:
         return TriedModel(is_well=True, told=f"{answered}, and names no model")
     more = f", … ({len(names)} in all)" if len(names) > NAMED else ""
-    return TriedModel(is_well=True, told=f"{answered}: {', '.join(names[:NAMED])}{more}")
+    told = f"{answered}: {', '.join(names[:NAMED])}{more}"
+    return TriedModel(is_well=True, told=told, names=tuple(names))
 
 
 def _find_names(body: bytes) -> list[str]:

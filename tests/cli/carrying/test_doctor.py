@@ -46,6 +46,7 @@ def test_a_model_is_asked_and_how_a_sandbox_reaches_it_is_said(tmp_path: Path) -
     answer = lab("doctor", cwd=tmp_path / "fresh")
     assert answer.code == 0, answer.out + answer.err
     assert "answers.json has 25 answers: nobody is asked" in " ".join(answer.out.split())
+    assert "has no answer for a plain greeting" in " ".join(answer.out.split())
     (reach,) = [line for line in answer.out.splitlines() if line.startswith("ok  reach")]
     assert ("planted: " if "bubblewrap" in answer.out else "loopback: ") in reach
 

@@ -8,8 +8,9 @@ import pytest
 
 from labrunner.experiment.resolved import AgentLimits, Experiment, ModelEntry, ModelPrice, Network
 from labrunner.policy.budget import Budget
-from labrunner.runner.upkeep.model_checks import check_models
+from labrunner.runner.upkeep.model_checks import check_models, try_models
 from tests.kit.builders import make_agent, make_experiment, make_policy, make_variant
+from tests.kit.gateway.provider import run_provider
 
 PRICES = {"big": ModelPrice(input=1, output=2)}
 
@@ -84,3 +85,31 @@ def test_a_network_that_is_open_beside_models_is_said() -> None:
     (check,) = check_models(asking(base_url="http://h", mode="full"), {})
     assert check.passed
     assert check.message.startswith("baseline: agents may reach everything beside their models")
+
+
+@pytest.mark.parametrize(
+    ("bindings", "prices", "asked"),
+    [
+        ({"model": "provider/big"}, PRICES, ["big"]),  # as many agents want it
+        ({}, PRICES, ["big"]),
+        ({}, {}, ["m"]),  # it is all that there is
+        ({"model": "m"}, PRICES, ["m"]),
+    ],
+)
+async def test_models_are_asked_for_a_word_that_variants_name_or_that_have_a_price(
+    bindings: dict[str, str], prices: dict[str, ModelPrice], asked: list[str]
+) -> None:
+    async with run_provider() as provider:
+        experiment = asking(base_url=f"{provider.url}/v1", prices=prices)
+        variant = replace(experiment.variants[0], bindings=bindings)
+        checks = await try_models(replace(experiment, variants=(variant,)), {})
+        assert [got.body["model"] for got in provider.got if got.body] == asked
+    assert [check.passed for check in checks] == [True] * (1 + len(asked))
+    assert checks[-1].message.startswith(f"{asked[-1]} answered in ")
+
+
+async def test_nobody_is_asked_where_recorded_calls_answer() -> None:
+    strict = make_policy(replay="/a/run")
+    experiment = replace(asking(key="THE_KEY"), policy=strict)
+    assert list(check_models(experiment, {})) == []
+    assert await try_models(experiment, {}) == []

@@ -197,7 +197,9 @@ class Daemon:
             return Refused(reason="gateway", message="this gateway is of another version of labrunner")
         for told in hello.models:
             if self._models.get(told.name) != told:
-                self._links[told.name] = await self._stack.enter_async_context(_open(told))
+                self._links[told.name] = await self._stack.enter_async_context(
+                    open_told(told, make_entry(told))
+                )
                 self._models[told.name] = told
         self._purse.caps, self._purse.reached = make_caps(hello.budget), None
         if not self._is_recounted:
@@ -210,13 +212,13 @@ class Daemon:
             self._owner.send(Told(event=event))
 
 
-def _open(told: ToldModel) -> AbstractAsyncContextManager[ProviderLink]:
+def open_told(told: ToldModel, entry: ProviderEntry) -> AbstractAsyncContextManager[ProviderLink]:
     """The way to a provider, or to the script that stands for one. Raises InputError."""
     if told.script is None:
-        return open_link(make_entry(told))
+        return open_link(entry)
     from labrunner.gateway.scripting.scripted_transport import open_script  # few runs have one
 
-    return open_link(make_entry(told), open_script(told.dialect, Path(told.script)))
+    return open_link(entry, open_script(told.dialect, Path(told.script)))
 
 
 def make_entry(told: ToldModel, *, connect_s: float = 10.0, silence_s: float = 600.0) -> ProviderEntry:

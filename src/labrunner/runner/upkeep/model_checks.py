@@ -3,12 +3,16 @@
 Rule: a key's value is in no message.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from labrunner.experiment.options.table import flag
-from labrunner.experiment.resolved import Experiment, ModelEntry
+from labrunner.experiment.resolved import Experiment, ModelEntry, Variant
 from labrunner.files.strangers.masking import SHORTEST
 from labrunner.sandbox.door import Check
+
+MOST_ASKED: Final = 3
+"""Models of one entry that `lab doctor` asks for a word."""
 
 
 def check_models(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
@@ -25,16 +29,39 @@ def check_models(experiment: Experiment, given: Mapping[str, str]) -> Iterator[C
 
 
 async def try_models(experiment: Experiment, given: Mapping[str, str]) -> list[Check]:
-    """Ask every model that has its key for what it has."""
+    """Ask everybody whose key is there what models he has, and those that are named for a word or two."""
     from labrunner.gateway.process.introduction import tell_model
-    from labrunner.gateway.trying import try_model
+    from labrunner.gateway.trying import try_generating, try_model
 
     checks: list[Check] = []
     for entry in () if experiment.policy.is_strict_replay else experiment.models:
         if entry.key is None or given.get(entry.key):
-            tried = await try_model(tell_model(entry, experiment, given), entry.key)
+            told = tell_model(entry, experiment, given)
+            tried = await try_model(told, entry.key)
             checks.append(Check(name=_name(entry), passed=tried.is_well, message=tried.told))
+            for model in _choose_models(entry, experiment, tried.names) if tried.is_well else ():
+                asked = await try_generating(told, model, entry.key)
+                checks.append(Check(name=_name(entry), passed=asked.is_well, message=asked.told))
     return checks
+
+
+def _choose_models(entry: ModelEntry, experiment: Experiment, listed: Sequence[str]) -> list[str]:
+    """Which models to ask: those that variants name and there are, else one that has a price or is alone.
+
+    What an agent will ask for is its own matter: where nothing tells it, nobody is asked.
+    """
+    known = list(dict.fromkeys([*entry.prices, *listed]))
+    words = {word for variant in experiment.variants if entry in variant.models for word in _say(variant)}
+    named = [model for model in known if model in words]
+    alone = listed if len(listed) == 1 else ()
+    return (named or list(dict.fromkeys([*entry.prices, *alone])))[:MOST_ASKED]
+
+
+def _say(variant: Variant) -> Iterator[str]:
+    """Words by which a variant may tell its agent what to ask for."""
+    texts = (*variant.agent.command, *variant.agent.env.values(), *map(str, variant.bindings.values()))
+    for text in texts:
+        yield from (text, *text.split(), *text.split("/"))
 
 
 def _name(entry: ModelEntry) -> str:
