@@ -54,7 +54,7 @@ def _choose_models(entry: ModelEntry, experiment: Experiment, listed: Sequence[s
     words = {word for variant in experiment.variants if entry in variant.models for word in _say(variant)}
     named = [model for model in known if model in words]
     alone = listed if len(listed) == 1 else ()
-    return (named or list(dict.fromkeys([*entry.prices, *alone])))[:MOST_ASKED]
+    return (named or [*entry.prices] or [*alone])[:MOST_ASKED]
 
 
 def _say(variant: Variant) -> Iterator[str]:
