@@ -128,12 +128,15 @@ def test_comparisons(told: tuple[Run, Plain]) -> None:
         tiny = 1e-12 * np.array([max(abs(np.mean(a)), abs(np.mean(b))) for a, b, _ in tasks])
         assert found["wins"] == int((sign * d > tiny).sum())
         assert found["losses"] == int((sign * d < -tiny).sum())
-        p, slack = recomputation.permutation_p([(a, b) for a, b, _ in tasks], is_rate=scale.is_rate)
-        agree(found["here"]["p"], p, abs_=max(slack, 0.02 if found["here"]["draws"] else 1e-9))
-        # What was drawn is taken as it was told: by p, close to 1 most of all, errors are far apart.
-        error = recomputation.error_here([(a, b) for a, b, _ in tasks], found["here"]["p"], scale)
-        agree(found["here"]["standard_error"], error)
-        computed.append(recomputation.ask_others(tasks, scale) if len(tasks) > 1 else None)
+        here = recomputation.ask_here([(a, b) for a, b, _ in tasks], scale)
+        others = recomputation.ask_others(tasks, scale) if len(tasks) > 1 else None
+        if here is not None and others is not None:
+            is_single = all(len(a) == 1 == len(b) for a, b, _ in tasks)
+            here, others = recomputation.reconcile(here, others, is_single=is_single)
+        shown = found["here"] or {"p": None, "standard_error": None}
+        agree(shown["p"], here.p if here else None)
+        agree(shown["standard_error"], here.error if here else None)
+        computed.append(others)
         _check_errors(run, found, scale, baseline, verdicts=verdicts)
     _check_family(ext["comparisons"], computed)
 
@@ -156,7 +159,7 @@ def _check_family(found: list[Plain], computed: list[recomputation.Others | None
         reach = comparison["reach"] or math.inf
         agree(answer["interval"]["low"], max(-reach, expected.difference - half))
         agree(answer["interval"]["high"], min(reach, expected.difference + half))
-        shift = recomputation.detectable(expected.error, expected.degrees)
+        shift = recomputation.detectable(expected.error, expected.degrees, len(found))
         agree(comparison["detectable"], shift if shift < reach else None, rel=1e-5)
 
 
@@ -256,8 +259,13 @@ def test_tags_and_flaky_tasks(told: tuple[Run, Plain]) -> None:
     names = list(run.variants)
     _, verdicts = recomputation.scale_of(run, *names)
     own = {name: recomputation.scores(run, name, verdicts=verdicts) for name in names}
-    flaky = {(name, task): np.var(v, ddof=1) for name in names for task, v in own[name].items() if len(v) > 1}
-    moving = {key: value for key, value in flaky.items() if value > 1e-15}
+    passes = {name: recomputation.scores(run, name, verdicts=True) for name in names}
+    moving = {
+        (name, task): np.var(v, ddof=1)
+        for name in names
+        for task, v in own[name].items()
+        if 0 < sum(passes[name][task]) < len(v)
+    }
     assert found["flaky_tasks"] == len(moving)
     for each in found["flaky"]:
         agree(each["variance"], float(moving[each["variant_id"], each["task_id"]]))

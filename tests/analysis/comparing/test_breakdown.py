@@ -10,6 +10,13 @@ def test_flaky_tasks_come_first_by_their_variance() -> None:
     assert (found.divided, found.tags) == ((), ())
 
 
+def test_measured_scores_that_differ_a_little_make_no_task_flaky() -> None:
+    scores = {"t0": [1.01, 1.02, 1.03], "t1": [1.2, 1.1, 1.4], "t2": [1.2, 0.0, 0.4]}
+    found = break_down([make_arm("a", dict(scores), metric="points")], {})
+    assert [(each.task_id, each.passed, each.graded) for each in found.flaky] == [("t2", 1, 3)]
+    assert found.flaky_tasks == 1
+
+
 def test_tasks_that_tell_variants_apart_come_first_by_how_far() -> None:
     arms = [
         make_arm("a", {"t0": [1.0, 1.0], "t1": [0.0, 0.0], "t2": [1.0, 0.0]}),

@@ -64,12 +64,22 @@ def test_groups_of_tasks_cluster_the_difference_as_a_regression_on_a_constant_wo
 
 
 def test_single_replications_of_0_and_1_are_compared_on_these_tasks_by_mcnemars_mid_p() -> None:
+    before, after = spread([1.0] + [0.0] * 4), spread([0.0] + [1.0] * 4)
+    found = compare(make_arm("a", before), make_arm("b", after))
+    assert found.here is not None
+    exact, even = stats.binomtest(1, 5).pvalue, 2 * stats.binom.pmf(1, 5, 0.5)
+    assert found.here.p == pytest.approx(exact - even / 2)
+    assert (found.wins, found.ties, found.losses, found.conclusion) == (4, 0, 1, "too few tasks")
+    # From six tasks on their t answers both questions.
     before = spread([1.0] * 2 + [0.0] * 11 + [1.0] * 7)
     after = spread([0.0] * 2 + [1.0] * 11 + [1.0] * 7)
     found = compare(make_arm("a", before), make_arm("b", after))
     assert found.here is not None
-    exact, even = stats.binomtest(2, 13).pvalue, 2 * stats.binom.pmf(2, 13, 0.5)
-    assert found.here.p == pytest.approx(exact - even / 2)
+    assert found.others is not None
+    assert found.here.p == found.others.p
+    assert found.here.p == pytest.approx(
+        stats.ttest_rel([v[0] for v in after.values()], [v[0] for v in before.values()]).pvalue, rel=1e-3
+    )
     assert (found.wins, found.ties, found.losses, found.conclusion) == (11, 7, 2, "better")
 
 
@@ -258,7 +268,7 @@ def test_a_collapse_on_five_tasks_is_shown_on_these_and_says_nothing_of_others()
     found = compare(make_arm("a", before), make_arm("b", after))
     assert (found.conclusion, found.others, found.detectable) == ("too few tasks", None, None)
     assert describe(found) == (
-        "On these 5 tasks b is worse (p < 0.001). Too few tasks to speak of others (5; it takes 6)."
+        "On these 5 tasks b is worse than a (p < 0.001). Too few tasks to speak of others (5; it takes 6)."
     )
     fixed = [
         make_arm(name, scores, population="these_tasks") for name, scores in (("a", before), ("b", after))
@@ -271,7 +281,7 @@ def test_a_collapse_on_five_tasks_is_shown_on_these_and_says_nothing_of_others()
 
 def test_five_of_five_tasks_flipped_is_better_on_these_tasks() -> None:
     found = compare(make_arm("a", spread([0.0] * 5)), make_arm("b", spread([1.0] * 5)))
-    assert describe(found).startswith("On these 5 tasks b is better (p = 0.031). Too few tasks")
+    assert describe(found).startswith("On these 5 tasks b is better than a (p = 0.031). Too few tasks")
 
 
 def test_less_of_a_metric_is_better_where_its_author_says_so() -> None:
@@ -312,7 +322,7 @@ def test_differences_that_are_rounding_only_are_ties() -> None:
     before = {f"t{n}": [0.1, 0.2] for n in range(30)}
     after = {f"t{n}": [0.2, 0.1 + (1e-17 if n % 3 else 0.0)] for n in range(30)}
     found = compare(make_arm("a", dict(before), metric="share"), make_arm("b", dict(after), metric="share"))
-    assert (found.ties, found.conclusion) == (30, "too few tasks")
+    assert (found.ties, found.conclusion) == (30, "no difference shown")
     assert "nothing bounds them" in describe(found)
 
 
@@ -347,7 +357,7 @@ def test_more_tasks_that_flip_the_same_way_never_undo_what_is_shown() -> None:
 def test_fewer_than_four_tasks_that_differ_show_nothing_and_it_says_so() -> None:
     found = compare(make_arm("a", spread([0.0] * 30)), make_arm("b", spread([1.0] * 3 + [0.0] * 27)))
     assert found.conclusion == "no difference shown"
-    assert describe(found).endswith("Only 3 tasks differ: too few to show anything.")
+    assert describe(found).endswith("Only 3 tasks differ: too few to show anything of others.")
 
 
 def test_both_questions_are_answered_in_one_sentence() -> None:
@@ -355,7 +365,8 @@ def test_both_questions_are_answered_in_one_sentence() -> None:
     after = {f"t{n}": [1.0 if n < 9 else 0.0] * 5 for n in range(12)}
     found = compare(make_arm("v1", dict(before)), make_arm("v2", dict(after)))
     assert describe(found) == (
-        "On these 12 tasks v2 is better (p < 0.001). On tasks like these: +0.417 (0.089 to 0.744), p = 0.017."
+        "On these 12 tasks v2 is better than v1 (p < 0.001). "
+        "On tasks like these, v2 minus v1 in mean `solved`: +0.417 (95% interval 0.089 to 0.744), p = 0.017."
     )
 
 
@@ -378,10 +389,49 @@ def test_trials_that_all_pass_do_not_prove_that_variants_are_equal_on_these_task
 
 
 def test_a_p_near_one_does_not_blow_up_the_interval_on_these_tasks() -> None:
-    before = {f"t{n}": [1.0 + 0.01 * n] for n in range(9)}
-    after = {f"t{n}": [1000.0 if n == 0 else 0.5 + 0.01 * n] for n in range(9)}
-    found = compare(make_arm("a", dict(before), metric="thing"), make_arm("b", dict(after), metric="thing"))
-    assert found.here is not None
-    assert found.here.p > 0.9
-    assert found.here.interval.low < 0 < found.here.interval.high
-    assert found.here.interval.high - found.here.interval.low < 1000
+    before = {f"t{n}": [1.0, 0.0, 1.0] for n in range(9)}
+    after = {f"t{n}": [1.0, 0.0, 1.0 - float(n == 0)] for n in range(8)} | {"t8": [1.0, 1.0, 1.0]}
+    after |= {"t7": [1.0, 1.0, 1.0]}
+    found = compare(make_arm("a", dict(before)), make_arm("b", dict(after))).here
+    assert found is not None
+    assert found.p > 0.7
+    assert found.interval.low < 0 < found.interval.high
+    assert found.interval.high - found.interval.low < 0.8
+
+
+@pytest.mark.parametrize("effect", [0.5, 5.0, 500.0])
+def test_on_these_tasks_an_effect_however_large_is_not_taken_for_luck(effect: float) -> None:
+    chance = np.random.default_rng(1)
+    luck = chance.normal(0, 0.1, (2, 10, 5))
+    before = {f"t{n}": luck[0, n].tolist() for n in range(10)}
+    after = {f"t{n}": (luck[1, n] + effect).tolist() for n in range(10)}
+    found = compare(
+        make_arm("a", dict(before), metric="points"), make_arm("b", dict(after), metric="points")
+    ).here
+    assert found is not None
+    expected = np.sqrt(luck.var(axis=2, ddof=1).sum() / 5) / 10
+    assert found.standard_error == pytest.approx(expected)
+    assert found.interval.high - found.interval.low < 0.2
+    assert found.p < 1e-9
+
+
+def test_on_these_tasks_one_task_of_many_trials_is_welchs_t() -> None:
+    chance = np.random.default_rng(4)
+    a, b = chance.normal(1, 0.3, 9), chance.normal(1.4, 0.3, 9)
+    found = compare(
+        make_arm("a", {"t0": a.tolist()}, metric="points"), make_arm("b", {"t0": b.tolist()}, metric="points")
+    ).here
+    assert found is not None
+    welch = stats.ttest_ind(b, a, equal_var=False)
+    assert found.standard_error == pytest.approx(float(np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 9)))
+    assert found.p == pytest.approx(welch.pvalue, rel=0.1)
+
+
+def test_one_trial_of_a_measured_score_on_each_side_tells_nothing_of_luck() -> None:
+    found = compare(
+        make_arm("a", {"t0": [0.3]}, metric="points"), make_arm("b", {"t0": [0.7]}, metric="points")
+    )
+    assert (found.here, found.conclusion) == (None, "too few tasks")
+    assert describe(found).startswith(
+        "On this 1 task: undefined, for one trial on each side tells nothing of luck."
+    )

@@ -75,6 +75,36 @@ def test_a_pilot_in_which_nothing_failed_promises_no_more_than_a_difference_leav
     assert replace(perfect, is_rate=False).detectable(alone(12), 12, 3) is None
 
 
+def test_a_pilot_without_spread_leaves_open_how_much_there_is() -> None:
+    clean = replace(U_SHAPED, within=0.0, between=0.0, tasks=12, units=12)
+    grid = make_grid(clean, alone(12), replications=3, detect=0.4)
+    assert grid.planned is not None
+    assert grid.planned_high is not None
+    assert grid.planned == grid.planned_low
+    # One of ten pilots of twelve tasks shows no spread where this share of tasks differs.
+    share = 1 - 0.1 ** (1 / 12)
+    shift = required_shift(11.0)
+    assert grid.planned_high == pytest.approx(shift * (share / 12) ** 0.5, rel=1e-2)
+    assert grid.planned_high > 1.1 * grid.planned
+    (need,) = [each for each in grid.needs if each.replications == 5]
+    assert need.tasks is not None
+    assert need.tasks_high is not None
+    assert need.tasks_high > need.tasks
+    assert replace(clean, is_rate=False).doubt[1].least == 0.0
+
+
+def test_a_plan_of_several_comparisons_promises_what_its_family_leaves() -> None:
+    alone_, family = (replace(U_SHAPED, family=count).detectable(alone(30), 30, 3) for count in (1, 4))
+    assert alone_ is not None
+    assert family is not None
+    error = alone_ / required_shift(29.0)
+    limit = stats.t.ppf(1 - 0.05 / 8, 29)
+    assert stats.nct.sf(limit, 29, family / error) == pytest.approx(0.8, abs=1e-4)
+    (need, *_) = make_grid(replace(U_SHAPED, family=4), alone(50), replications=1, detect=0.2).needs
+    assert need.tasks is not None
+    assert need.trials == 5 * need.tasks
+
+
 def test_too_few_tasks_and_differences_beyond_the_scale_are_not_promised() -> None:
     assert U_SHAPED.detectable(alone(5), 5, 10) is None
     assert U_SHAPED.detectable(alone(6), 6, 1) is None  # 1.0 would be needed, there is room for 0.5
@@ -99,7 +129,7 @@ def test_how_many_tasks_it_takes_is_the_inverse() -> None:
 
 def test_a_pilots_own_uncertainty_is_that_of_its_variance() -> None:
     low, high = U_SHAPED.doubt
-    assert (low, high) == pytest.approx(
+    assert (low.factor, high.factor) == pytest.approx(
         (99 / stats.chi2.ppf(0.9, 99), 99 / stats.chi2.ppf(0.1, 99)), rel=1e-6
     )
 

@@ -25,13 +25,19 @@ def told_of(width: int = 110) -> str:
 def test_everything_to_judge_a_comparison_by_is_told() -> None:
     told = unwrapped(told_of())
     assert "new against base: better" in told
-    assert "On these 10 tasks new is better (p = 0.021). On tasks like these: +0.700 (0.2" in told
-    assert "tasks like these +0.700 (0.2" in told
+    assert (
+        "On these 10 tasks new is better than base (p = 0.010). On tasks like these, new minus base in "
+        in told
+    )
+    assert "tasks like these +0.700 (95% interval 0.2" in told
     assert "conclusion about tasks like these: better" in told
     assert "means base 0.200, new 0.900 (`solved`)" in told
-    assert "p = 0.021; trials permuted within tasks, all of them" in told
+    assert "p = 0.010; t over tasks" in told
     assert "tasks 10 tasks: 8 better, 1 alike, 1 worse" in told
-    assert "errors +0.636 to +0.727, however 1 errored trial had ended" in told
+    assert (
+        "errors +0.636 to +0.727, however 1 errored trial had ended (11 tasks: also 1 task of which one"
+        in told
+    )
     assert "retries +0.600 to +0.700 with 1 retried trial scored for either side" in told
     assert "dropped 1 task: no graded trial of base (t9)" in told
     assert "better with new task before after a trial before, one after" in told
@@ -46,7 +52,20 @@ def test_several_comparisons_say_how_they_were_adjusted() -> None:
     base = make_arm("base", {f"t{n}": [0.0] for n in range(8)})
     others = [make_arm(name, {f"t{n}": [1.0] for n in range(8)}) for name in ("b", "c")]
     told = unwrapped(to_text(show_comparisons(compare_all([(base, other) for other in others]), None), 110))
-    assert "at 97.5%), p = 0.016 after Holm over 2; sign-flip over tasks" in told
+    assert "(97.5% interval 0.229 to 1.000), p = 0.016 after Holm over 2; sign-flip over tasks" in told
+    assert "b minus base in mean `solved`: +1.000 (97.5% interval 0." in told
+
+
+def test_a_difference_outside_its_range_of_errors_is_explained() -> None:
+    before = {f"t{n}": [0.0] for n in range(8)} | {f"e{n}": [1.0] for n in range(8)}
+    after = {f"t{n}": [1.0] for n in range(8)} | {f"e{n}": [None] for n in range(8)}
+    found = compare_all([(make_arm("base", dict(before)), make_arm("new", dict(after)))])
+    told = unwrapped(to_text(show_comparisons(found, None), 110))
+    assert (
+        "errors +0.000 to +0.500, however 8 errored trials had ended (16 tasks: also 8 tasks of which one"
+        in told
+    )
+    assert "side has no grade, so the difference above may lie outside)" in told
 
 
 def test_a_grid_of_detectable_differences_is_shown_with_the_plans_own() -> None:

@@ -9,6 +9,7 @@ from labrunner.analysis.sums.expense import Expense
 from labrunner.analysis.sums.tally import Tally
 from labrunner.display.results.show import show_summary
 from labrunner.display.text.quantities import format_duration
+from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
 from labrunner.records.glance import AttemptTimes, TimingGlance
@@ -139,8 +140,8 @@ def test_a_live_summary_says_that_it_is_interim() -> None:
     assert "interim: an interval looked at while a run goes on" in told
 
 
-def summary_of(*rows: TrialRow) -> SummaryRecord:
-    tally = Tally({row.ids.task_id: None for row in rows})
+def summary_of(*rows: TrialRow, metric: DeclaredMetric | None = None) -> SummaryRecord:
+    tally = Tally({row.ids.task_id: None for row in rows}, metric=metric)
     for row in rows:
         tally.add(row)
     benchmark = Benchmark(adapter_id="labrunner", name="demo", split="all")
@@ -152,7 +153,34 @@ def test_both_answers_stand_below_the_differences() -> None:
     rows = [graded("a", f"t{n}", value=0.0) for n in range(12)]
     rows += [graded("b", f"t{n}", value=float(n < 5)) for n in range(12)]
     told = " ".join(to_text(show_summary(summary_of(*rows)), width=160).split())
-    assert "On these 12 tasks b is better (p = 0.031). On tasks like these: +0.417 (" in told
+    assert (
+        "On these 12 tasks b is better than a (p = 0.017). On tasks like these, b minus a in mean `solved`: "
+        in told
+    )
+    assert "against a difference 95% interval p tasks conclusion" in told
+
+
+def test_less_is_said_to_be_better_where_it_is() -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower", min=0.0)
+    rows = [
+        graded(name, f"t{n}", value=high + n, metric="seconds")
+        for n in range(8)
+        for name, high in (("a", 30.0), ("b", 20.0))
+    ]
+    told = " ".join(to_text(show_summary(summary_of(*rows, metric=seconds)), width=160).split())
+    assert "mean of `seconds` (lower is better) over 8 tasks" in told
+    assert "b minus a in mean `seconds`, lower is better: -10.000" in told
+
+
+def test_intervals_of_several_comparisons_say_how_sure_each_is() -> None:
+    rows = [
+        graded(name, f"t{n}", value=float(n < most))
+        for n in range(8)
+        for name, most in zip("abc", (0, 8, 1), strict=True)
+    ]
+    told = " ".join(to_text(show_summary(summary_of(*rows)), width=160).split())
+    assert "against a difference 97.5% interval p tasks conclusion" in told
+    assert "b minus a in mean `solved`: +1.000 (97.5% interval" in told
 
 
 def test_several_comparisons_are_said_to_be_adjusted() -> None:

@@ -84,8 +84,8 @@ def test_a_finished_run_is_shown_with_its_digest_table_method_and_hints() -> Non
         "a        1   0.750  0.136 to 0.994   0.750  0.136 to 0.994",
         "         2   0.750  undefined        0.750  undefined",
         "",
-        "mean of `solved` over 4 tasks, each weighing the same; interval: Wilson over",
-        "tasks, too few to speak of others (4; it takes 6)",
+        "mean of `solved` over 4 tasks, each weighing the same; interval: too few to",
+        "speak of others (4; it takes 6) (Wilson over tasks)",
         "",
         "one trial  lab show last TRIAL",
     ]
@@ -129,8 +129,8 @@ def test_variants_with_other_methods_are_told_apart() -> None:
     told = unwrapped(
         show(make_summary(*all_graded("a"), *(graded("b", f"t{n}", value=float(n)) for n in range(2))))
     )
-    assert "a: mean of `solved` over 4 tasks, each weighing the same; interval: Wilson over tasks" in told
-    assert "b: mean of `solved` over 2 tasks, each weighing the same; interval: Wilson over tasks" in told
+    assert "a: mean of `solved` over 4 tasks, each weighing the same; interval: too few" in told
+    assert "b: mean of `solved` over 2 tasks, each weighing the same; interval: too few" in told
 
 
 def test_few_groups_and_retries_are_warned_of() -> None:

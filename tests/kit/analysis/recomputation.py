@@ -7,7 +7,6 @@ import json
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -207,60 +206,86 @@ def interval_here(scores: list[list[float]], scale: Scale) -> tuple[float, float
     return max(scale.low, low), min(scale.high, high)
 
 
-def permutation_p(tasks: list[tuple[list[float], list[float]]], *, is_rate: bool) -> tuple[float, float]:
-    """Mid-p of permuting trials within tasks, and how far off it may be by luck of draws."""
-    observed = abs(math.fsum(float(np.mean(b) - np.mean(a)) for a, b in tasks))
-    ways = [math.comb(len(a) + len(b), len(b)) for a, b in tasks]
-    if math.prod(ways) <= 60_000:
-        options = []
-        for a, b in tasks:
-            pooled = np.array([*a, *b])
-            chosen = combinations(range(len(pooled)), len(b))
-            every = set(range(len(pooled)))
-            options.append([pooled[list(c)].mean() - pooled[list(every - set(c))].mean() for c in chosen])
-        sums = np.abs([sum(each) for each in product(*options)])
-        slack = 0.0
-    elif is_rate and len({(len(a), len(b)) for a, b in tasks}) == 1:
-        return _convolved_p(tasks), 1e-9
-    else:
-        chance = np.random.default_rng(99)
-        total = np.zeros(40_000)
-        for a, b in tasks:
-            dealt = chance.permuted(np.tile([*a, *b], (len(total), 1)), axis=1)
-            total += dealt[:, len(a) :].mean(axis=1) - dealt[:, : len(a)].mean(axis=1)
-        sums, slack = np.abs(total), 0.02
-    near = 1e-9 * max(1.0, observed)
-    if sums.max() - sums.min() <= near and observed <= near:
-        return 1.0, 0.0  # nothing could have come out otherwise
-    return float((sums > observed + near).mean() + (np.abs(sums - observed) <= near).mean() / 2), slack
+Pairs = list[tuple[list[float], list[float]]]
 
 
-def error_here(tasks: list[tuple[list[float], list[float]]], p: float, scale: Scale) -> float | None:
-    """The standard error on these tasks, by p or by the spread that permuting has."""
+def permutation_p(tasks: Pairs) -> float:
+    """The mid-p of permuting passes and failures within tasks: every outcome counted, in whole numbers."""
+    unit = math.lcm(*(len(side) for pair in tasks for side in pair))
+    chances = {0: 1.0}
+    for a, b in tasks:
+        passed = round(sum(a) + sum(b))
+        grown: dict[int, float] = defaultdict(float)
+        for k in range(max(0, passed - len(a)), min(len(b), passed) + 1):
+            chance = float(stats.hypergeom.pmf(k, len(a) + len(b), passed, len(b)))
+            moved = k * unit // len(b) - (passed - k) * unit // len(a)
+            for value, other in chances.items():
+                grown[value + moved] += chance * other
+        chances = grown
+    if len(chances) == 1:
+        return 1.0  # nothing could have come out otherwise
+    seen = abs(sum(round(sum(b)) * unit // len(b) - round(sum(a)) * unit // len(a) for a, b in tasks))
+    beyond = math.fsum(chance for value, chance in chances.items() if abs(value) > seen)
+    return beyond + math.fsum(chance for value, chance in chances.items() if abs(value) == seen) / 2
+
+
+@dataclass
+class Here:
+    """On these tasks."""
+
+    error: float
+    degrees: float
+    """Infinite: normal."""
+    p: float
+
+
+def ask_here(tasks: Pairs, scale: Scale) -> Here | None:
     pooled = [np.var([*a, *b], ddof=1) * (1 / len(a) + 1 / len(b)) for a, b in tasks]
+    difference = abs(float(np.mean([np.mean(b) - np.mean(a) for a, b in tasks])))
+    if not scale.is_rate and all(len(a) == 1 == len(b) for a, b in tasks) and len(tasks) == 1:
+        return None
     if not max(pooled) > 0:
         tries, z = min(sum(len(a) for a, _ in tasks), sum(len(b) for _, b in tasks)), stats.norm.isf(0.025)
         if scale.low is None or scale.high is None:
             return None
-        return float((scale.high - scale.low) * z / (tries + z**2))
-    own = math.sqrt(sum(pooled)) / len(tasks)
-    difference = abs(float(np.mean([np.mean(b) - np.mean(a) for a, b in tasks])))
+        return Here(float((scale.high - scale.low) * z / (tries + z**2)), math.inf, 1.0)
+    if not scale.is_rate:
+        error, degrees = _luck(tasks)
+        return Here(error, degrees, float(2 * stats.t.sf(difference / error, degrees)))
+    p, own = permutation_p(tasks), math.sqrt(sum(pooled)) / len(tasks)
     if p > 0.5:
-        return float(max(own, difference / stats.norm.isf(0.25)))
-    return float(difference / stats.norm.isf(p / 2))
+        return Here(float(max(own, difference / stats.norm.isf(0.25))), math.inf, p)
+    return Here(float(difference / stats.norm.isf(p / 2)), math.inf, p)
 
 
-def _convolved_p(tasks: list[tuple[list[float], list[float]]]) -> float:
-    chances, expected = np.ones(1), 0.0
-    for a, b in tasks:
-        total, passed = len(a) + len(b), round(sum(a) + sum(b))
-        chances = np.convolve(chances, stats.hypergeom.pmf(np.arange(len(b) + 1), total, passed, len(b)))
-        expected += passed * len(b) / total
-    if chances.max() > 1 - 1e-12:
-        return 1.0  # nothing could have come out otherwise
-    distance = np.abs(np.arange(len(chances)) - expected)
-    seen = abs(sum(sum(b) for _, b in tasks) - expected)
-    return float(chances[distance > seen + 1e-9].sum() + chances[np.abs(distance - seen) <= 1e-9].sum() / 2)
+def _luck(tasks: Pairs) -> tuple[float, float]:
+    """By variances within tasks, with Satterthwaite's degrees of freedom."""
+    if all(len(a) == 1 == len(b) for a, b in tasks):
+        d = np.array([b[0] - a[0] for a, b in tasks])
+        return float(stats.sem(d)), len(d) - 1.0
+    sides: tuple[list[list[float]], ...] = ([a for a, _ in tasks], [b for _, b in tasks])
+    spreads = [[float(np.var(v, ddof=1)) if len(v) > 1 else math.nan for v in side] for side in sides]
+    usual = [float(np.nanmean(each)) if not np.isnan(each).all() else math.nan for each in spreads]
+    usual = [next(u for u in usual if not math.isnan(u)) if math.isnan(each) else each for each in usual]
+    squares, known = [], []
+    for side, spread, mean in zip(sides, spreads, usual, strict=True):
+        for values, variance in zip(side, spread, strict=True):
+            squares.append((mean if math.isnan(variance) else variance) / len(values))
+            known.append((0.0 if math.isnan(variance) else variance / len(values), len(values) - 1))
+    whole, most = sum(square for square, _ in known), sum(freedom for _, freedom in known)
+    found = whole**2 / sum(square**2 / (freedom + 2) for square, freedom in known if freedom) - 2
+    return math.sqrt(sum(squares)) / len(tasks), min(float(most), max(1.0, found))
+
+
+def reconcile(here: Here, others: "Others", *, is_single: bool) -> tuple[Here, "Others"]:
+    """No smaller p of others than of these tasks: together they have the geometric mean."""
+    if here.p <= others.p or others.p >= 0.5:
+        return here, others
+    size = abs(others.difference)
+    p = others.p if is_single else math.sqrt(others.p * min(here.p, 0.5))
+    first = Here(size / float(stats.t.isf(p / 2, here.degrees)), here.degrees, p)
+    second = Others(others.difference, size / float(stats.t.isf(p / 2, others.degrees)), others.degrees, p)
+    return first, others if is_single else second
 
 
 @dataclass
@@ -316,8 +341,8 @@ def levels(p_values: list[float]) -> list[float]:
     ]
 
 
-def detectable(error: float, degrees: float) -> float:
-    limit = stats.t.ppf(0.975, degrees)
+def detectable(error: float, degrees: float, family: int) -> float:
+    limit = stats.t.ppf(1 - 0.025 / family, degrees)
     root = optimize.brentq(lambda shift: stats.nct.sf(limit, degrees, shift) - 0.8, 0.5, 60.0)
     return float(root * error)
 

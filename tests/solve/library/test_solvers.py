@@ -345,6 +345,20 @@ def test_a_grade_that_was_not_given_is_missing_and_no_word_on_the_answer(
     assert said in sample.error.message
 
 
+def test_grades_lie_between_0_and_1_and_so_does_the_interval_of_their_mean(tmp_path: Path) -> None:
+    def judge(request: Any) -> str:
+        return "GRADE: P" if "alpha" in request.messages[-1].content else "GRADE: I"
+
+    for make in (model_graded_qa, model_graded_fact):
+        scorer = make(model=mock_model(judge), partial_credit=True)
+        assert scorer.bounds == (0.0, 1.0)
+        log = run(make_task(samples("alpha", "beta"), scorer=scorer), tmp_path)
+        interval = log.results.metrics["accuracy"].interval
+        assert interval is not None
+        assert (interval.low, interval.high) == (0.0, 1.0)
+    assert model_graded_qa(grade_pattern=r"(\d+)").bounds is None
+
+
 def test_a_pattern_of_ones_own_gives_the_grade_as_it_stands(tmp_path: Path) -> None:
     scorer = model_graded_qa(
         template="{question} {answer} {criterion} {instructions}",

@@ -1,6 +1,7 @@
 """Where a result comes from: tasks that flicker, tasks that tell variants apart, and figures tag by tag.
 
-Rules: flaky tasks are ordered by their variance within, apart by how far their means lie apart between
+Rules: flaky are tasks whose trials of a variant get different verdicts (measured scores always differ a
+little); they are ordered by their variance within, apart by how far their means lie apart between
 variants: a look at the data, not a test. Tags are compared with the baseline like whole runs, and all of
 them are one family (Holm).
 """
@@ -22,7 +23,7 @@ MOST_TAGS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlakyTask:
-    """A task whose trials of one variant end differently."""
+    """A task of which some trials of one variant pass, and some do not."""
 
     variant_id: str
     task_id: str
@@ -110,7 +111,7 @@ def _find_flaky(arms: Sequence[Arm], measure: Measure) -> list[FlakyTask]:
         )
         for arm in arms
         for task_id, cell in arm.tally.cells.items()
-        if cell.graded > 1 and measure.spread(cell) > 0
+        if 0 < cell.passed < cell.graded
     ]
     return sorted(found, key=lambda task: -task.variance)
 

@@ -25,9 +25,7 @@ from labrunner.analysis.comparing.questions import (
     FEWEST_UNITS,
     Answer,
     Span,
-    answer_here,
-    ask_here,
-    ask_others,
+    ask_both,
     fill,
     judge_at,
     reach_of,
@@ -55,6 +53,8 @@ class Range:
     """The difference with errored (or retried) trials scored for the baseline, and for the other arm."""
 
     trials: int
+    tasks: int
+    """Tasks behind it: also those of which one side has no grade, which are in no observed difference."""
     low: float
     high: float
     at_low: Answer | None
@@ -96,7 +96,8 @@ class Comparison:
     down: tuple[Flip, ...]
     dropped: tuple[Dropped, ...]
     detectable: float | None
-    """The difference that this many tasks and replications show with 80% power, if anything on the scale."""
+    """The difference that this many tasks and replications show with 80% power, if anything on the scale, in
+    a family of so many comparisons."""
     errors: Range | None
     """None when nothing errored, or when the measure has no bounds."""
     has_unbounded_errors: bool
@@ -127,7 +128,7 @@ def compare_all(pairs: Sequence[tuple[Arm, Arm]]) -> tuple[Comparison, ...]:
     here = _adjust([one.here for one in found], [one.reach for one in found])
     others = _adjust([one.others for one in found], [one.reach for one in found])
     judged = [
-        replace(one, here=first, others=second, family=len(found))
+        replace(one, here=first, others=second, family=len(found), detectable=_detectable(one, len(found)))
         for one, first, second in zip(found, here, others, strict=True)
     ]
     at_low = _adjust_known([_extreme(one, is_low=True) for one in judged])
@@ -161,7 +162,7 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
     population: Population = (
         "these_tasks" if {baseline.population, other.population} == {"these_tasks"} else "tasks_like_these"
     )
-    answered = ask_others(scored, measure)
+    here, others = ask_both([fill(task, measure) for task, _ in scored], scored, measure)
     errors = _count(pairing, lambda cell: cell.errors)
     retried = _count(pairing, lambda cell: cell.retried_graded + cell.retried_errors)
     up, down = find_flips(baseline, other, measure, scored)
@@ -179,8 +180,8 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         other_mean=average(measure.mean(task.other) for task, _ in scored),
         difference=average(difference for _, difference in scored),
         reach=reach_of(measure),
-        here=ask_here([(task.baseline, task.other) for task, _ in scored], measure),
-        others=answered,
+        here=here,
+        others=others,
         family=1,
         wins=len(up),
         ties=len(scored) - len(up) - len(down),
@@ -188,7 +189,7 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         up=tuple(up[:FLIPS]),
         down=tuple(down[:FLIPS]),
         dropped=pairing.dropped,
-        detectable=_detectable(answered, units, measure),
+        detectable=None,
         errors=_range(pairing, measure, population, errors, of_errors=True),
         has_unbounded_errors=bool(errors) and measure.bounds is None,
         retries=_range(pairing, measure, population, retried),
@@ -219,6 +220,8 @@ def _without_answer(pairing: Pairing, scored: Sequence[Scored]) -> Conclusion:
     finished = [(task, 0.0) for task in pairing.tasks if _is_finished(task.baseline, task.other)]
     if len(sum_by_unit(finished)) >= FEWEST_UNITS > len(sum_by_unit(scored)):
         return "undecided because of errors"
+    if len(sum_by_unit(scored)) >= FEWEST_UNITS:
+        return "no difference shown"
     return "too few tasks" if scored else "not enough data"
 
 
@@ -245,12 +248,13 @@ def _is_finished(*cells: Cell) -> bool:
     return all(cell.graded + cell.errors for cell in cells)
 
 
-def _detectable(answer: Answer | None, units: int, measure: Measure) -> float | None:
-    if answer is None or answer.freedom is None or units < FEWEST_UNITS:
+def _detectable(comparison: Comparison, family: int) -> float | None:
+    """What is shown four times out of five, though so many comparisons share the 5%."""
+    answer = comparison.others
+    if answer is None or answer.freedom is None or comparison.units < FEWEST_UNITS:
         return None
-    found = detectable(answer.standard_error, answer.freedom)
-    reach = reach_of(measure)
-    return found if reach is None or found < reach else None
+    found = detectable(answer.standard_error, answer.freedom, family)
+    return found if comparison.reach is None or found < comparison.reach else None
 
 
 def _range(
@@ -268,6 +272,7 @@ def _range(
         return None
     return Range(
         trials=trials,
+        tasks=len(at_low),
         low=low,
         high=high,
         at_low=_ask_at(pairing, measure, population, at_low, low_ends) if of_errors else None,
@@ -283,11 +288,10 @@ def _ask_at(
     ends: tuple[float, float],
 ) -> Answer | None:
     """The answer that an extreme outcome of the errored trials would have given."""
-    if population == "tasks_like_these":
-        return ask_others(scored, measure)
     finished = [task for task in pairing.tasks if _is_finished(task.baseline, task.other)]
     contrasts = [fill(task, measure, baseline=ends[0], other=ends[1]) for task in finished]
-    return answer_here(contrasts, measure) if contrasts else None
+    here, others = ask_both(contrasts, scored, measure)
+    return here if population == "these_tasks" else others
 
 
 def _count(pairing: Pairing, of: Callable[[Cell], int]) -> int:
@@ -320,6 +324,8 @@ def _adjust_known(p_values: Sequence[float | None]) -> list[float | None]:
 
 def _conclude(comparison: Comparison, p_low: float | None, p_high: float | None) -> Conclusion:
     answer, errors = comparison.answer, comparison.errors
+    if comparison.has_unbounded_errors and comparison.units >= FEWEST_UNITS:
+        return "undecided because of errors"
     if answer is None or comparison.difference is None:
         return comparison.conclusion
     if comparison.has_unbounded_errors:

@@ -4,6 +4,8 @@ A pilot tells the variance of tasks' differences in three parts: between groups,
 within tasks, which more replications make smaller. The test is the one of
 `labrunner.analysis.comparing.questions`, so its power is that of a noncentral t with the same degrees of
 freedom. The pilot's variance is itself an estimate: its own 80% interval is told beside what follows from it.
+Of a rate that interval is never a point: tasks of which none differed leave open how many of others would.
+Where an experiment compares several variants, each comparison has its share of the 5% (Holm's first step).
 """
 
 import math
@@ -14,7 +16,7 @@ from typing import Final
 
 from labrunner.analysis.comparing.pairing import Arm, differences, pair_up
 from labrunner.analysis.comparing.questions import FEWEST_UNITS, step_share
-from labrunner.analysis.describing.variance import required_shift, sample_variance, split_variance
+from labrunner.analysis.describing.variance import ALPHA, required_shift, sample_variance, split_variance
 from labrunner.analysis.inference.clusters import freedom_of
 from labrunner.analysis.inference.distributions import chi_square_quantile
 from labrunner.analysis.sums.measure import Measure, average, choose_measure
@@ -50,6 +52,16 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """What the variance may be if the pilot was lucky."""
+
+    factor: float
+    """Times what the pilot saw."""
+    least: float = 0.0
+    """But no less than this, of the differences of units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pilot:
     """Variances of a pair of arms."""
 
@@ -74,14 +86,16 @@ class Pilot:
     """Mean cost of a trial."""
     time_s: float | None = None
     """Mean time of a trial, all attempts."""
+    family: int = 1
+    """How many comparisons the plan will make: p-values are adjusted for all of them."""
 
     def detectable(
-        self, layout: Layout, tasks: int, replications: int, *, factor: float = 1.0
+        self, layout: Layout, tasks: int, replications: int, *, guess: "Guess | None" = None
     ) -> float | None:
         """What so many tasks and replications show four times out of five.
 
         None where the pilot can't tell (it saw no spread), where so few tasks show nothing, and where no
-        difference on the scale is so large. `factor` multiplies the pilot's variance.
+        difference on the scale is so large. `guess` is what the pilot's variance may be instead.
         """
         if layout.units(tasks) < FEWEST_UNITS or (self.within is None and replications != 1):
             return None
@@ -89,31 +103,41 @@ class Pilot:
         share = step_share(layout.units(tasks)) if self.is_rate else 0.0
         step = share / (replications * replications * (tasks - 1))
         spread = self.between_groups * layout.evenness * layout.tasks + single
-        shift = required_shift(self._freedom(layout, tasks, single))
-        found = shift * math.sqrt((factor * spread + step) / tasks)
+        if guess is not None:
+            spread = max(guess.factor * spread, guess.least * layout.evenness * layout.tasks)
+        shift = required_shift(self._freedom(layout, tasks, single), alpha=ALPHA / self.family)
+        found = shift * math.sqrt((spread + step) / tasks)
         if self.is_rate:
             found = max(found, _least_shown(shift, tasks * replications))
         is_known = found > 0 and (self.reach is None or found <= self.reach)
         return found if is_known else None
 
     def needed(
-        self, layout: Layout, replications: int, difference: float, *, factor: float = 1.0
+        self, layout: Layout, replications: int, difference: float, *, guess: "Guess | None" = None
     ) -> int | None:
         """How few tasks show a difference four times out of five; None where no number does."""
         fewest = math.ceil(FEWEST_UNITS * layout.tasks / len(layout.sizes))
 
         def is_enough(tasks: int) -> bool:
-            found = self.detectable(layout, tasks, replications, factor=factor)
+            found = self.detectable(layout, tasks, replications, guess=guess)
             return found is not None and found <= difference
 
         return _search(is_enough, fewest, MOST_TASKS)
 
     @property
-    def doubt(self) -> tuple[float, float]:
-        """Between which factors of the pilot's variance the true one lies, four times out of five."""
-        freedom = self.units - 1
+    def doubt(self) -> tuple["Guess", "Guess"]:
+        """Between which variances the true one lies, four times out of five.
+
+        By chi-square; and of rates the upper one is no smaller than what so many units, none of which
+        differs, leave open: that as many more would as make such a pilot 1 in 10.
+        """
+        freedom = max(1, self.units - 1)
         low, high = (1 - DOUBT) / 2, (1 + DOUBT) / 2
-        return freedom / chi_square_quantile(high, freedom), freedom / chi_square_quantile(low, freedom)
+        least = 1 - math.pow(low, 1 / self.units) if self.is_rate else 0.0
+        return (
+            Guess(factor=freedom / chi_square_quantile(high, freedom)),
+            Guess(factor=freedom / chi_square_quantile(low, freedom), least=least),
+        )
 
     def _freedom(self, layout: Layout, tasks: int, single: float) -> float:
         whole = self.between_groups + single
@@ -142,7 +166,7 @@ class Need:
     tasks_high: int | None
     """By the pilot's own uncertainty, 80%."""
     trials: int | None
-    """Of both variants."""
+    """Of all variants."""
     cost_usd: float | None
     time_s: float | None
 
@@ -184,9 +208,7 @@ def make_grid(pilot: Pilot, layout: Layout, *, replications: int, detect: float 
         (count, tuple(pilot.detectable(layout, count, each) for each in columns))
         for count in sorted({*TASKS, layout.tasks})
     )
-    low, high = (
-        pilot.detectable(layout, layout.tasks, replications, factor=factor) for factor in pilot.doubt
-    )
+    low, high = (pilot.detectable(layout, layout.tasks, replications, guess=guess) for guess in pilot.doubt)
     known = columns if pilot.within is not None else (1,)
     needs = () if detect is None else tuple(_need(pilot, layout, each, detect) for each in known)
     return PowerGrid(
@@ -212,9 +234,9 @@ def layout_of(groups: Sequence[str | None]) -> Layout:
 
 
 def _need(pilot: Pilot, layout: Layout, replications: int, detect: float) -> Need:
-    low, high = (pilot.needed(layout, replications, detect, factor=factor) for factor in pilot.doubt)
+    low, high = (pilot.needed(layout, replications, detect, guess=guess) for guess in pilot.doubt)
     tasks = pilot.needed(layout, replications, detect)
-    trials = None if tasks is None else 2 * tasks * replications
+    trials = None if tasks is None else (pilot.family + 1) * tasks * replications
     return Need(
         replications=replications,
         tasks=tasks,

@@ -3,20 +3,22 @@
 On these tasks: if these very tasks were run again. Only luck within tasks matters: trials are permuted.
 On tasks like these: if other tasks of the same kind were drawn. Tasks (or groups) are the unit: Student's t.
 
-Rule: an interval leaves out zero exactly when its p-value is below what is left of 1 at the interval's
-level, for both come from the same standard error. A p-value by permutation is turned into the error that
-gives it.
+Rules: an interval leaves out zero exactly when its p-value is below what is left of 1 at the interval's
+level, for both come from the same standard error. A p-value by permutation, which rates have on these tasks,
+is turned into the error that gives it; other scores have the error that their scatter within tasks leaves.
+What these tasks do not show is not shown of others either: see `reconcile`.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.analysis.comparing.pairing import PairedTask, Scored, sum_by_unit
 from labrunner.analysis.inference.clusters import Clustered, cluster
 from labrunner.analysis.inference.distributions import normal_quantile, normal_tail, t_quantile, t_tail
 from labrunner.analysis.inference.interval import LEVEL
+from labrunner.analysis.inference.luck import measure_luck
 from labrunner.analysis.inference.permutation import Contrast, PValue, permute_trials, sign_flip
 from labrunner.analysis.sums.measure import Measure
 from labrunner.analysis.sums.tally import Cell
@@ -55,7 +57,7 @@ class Answer:
     draws: int | None = None
     seed: int | None = None
     check: PValue | None = None
-    """Sign-flips over units, which assume less than Student's t: recorded to look at, not to decide by."""
+    """A permutation, which assumes less than Student's t: recorded to look at, not to decide by."""
 
     def span(self, level: float, reach: float | None) -> Span:
         """The interval at another level, cut where no difference can be."""
@@ -77,6 +79,18 @@ def reach_of(measure: Measure) -> float | None:
     return None if measure.bounds is None else measure.bounds[1] - measure.bounds[0]
 
 
+def ask_both(
+    contrasts: Sequence[Contrast], scored: Sequence[Scored], measure: Measure
+) -> tuple[Answer | None, Answer | None]:
+    """On these tasks, and on tasks like these."""
+    return reconcile(
+        answer_here(contrasts, measure) if contrasts else None,
+        ask_others(scored, measure),
+        is_single=all(len(each.baseline) == 1 == len(each.other) for each in contrasts),
+        reach=reach_of(measure),
+    )
+
+
 def ask_here(tasks: Sequence[tuple[Cell, Cell]], measure: Measure) -> Answer | None:
     """On these tasks; None where no task is graded on both sides."""
     graded = [(a, b) for a, b in tasks if a.graded and b.graded]
@@ -93,6 +107,14 @@ def answer_here(contrasts: Sequence[Contrast], measure: Measure) -> Answer | Non
     if not math.isfinite(difference) or not math.isfinite(found.deviation):
         return None
     reach = reach_of(measure)
+    luck = None if measure.is_rate else measure_luck(contrasts)
+    if luck is None and not measure.is_rate:
+        return None  # a single trial on each side
+    if luck is not None and luck.standard_error > _ROUNDING * max(found.deviation, abs(difference)):
+        p = min(1.0, 2 * _tail(luck.freedom, abs(difference) / luck.standard_error))
+        return _answer(
+            difference, luck.standard_error, luck.freedom, p, reach, method=luck.method, check=found
+        )
     error = _error_here(contrasts, difference, found, reach)
     if error is None:
         return None
@@ -139,6 +161,35 @@ def ask_others(scored: Sequence[Scored], measure: Measure) -> Answer | None:
         p, method = floor, f"sign-flip over {unit}"
         error = _error_behind(found.mean, p, found.freedom) or error
     return _answer(found.mean, error, found.freedom, p, reach, method=method, check=check)
+
+
+def reconcile(
+    here: Answer | None, others: Answer | None, *, is_single: bool, reach: float | None
+) -> tuple[Answer | None, Answer | None]:
+    """The two answers, so that nothing is shown of other tasks that these do not show.
+
+    Luck that could have made a difference on these tasks could have made it on others: the second p can't be
+    the smaller one. By luck it may come out so all the same, and then both questions are answered by the two
+    tests together, with the geometric mean of their p-values: the larger alone would cost power, the smaller
+    alone false alarms. Where every task has one trial on each side both tests read the same numbers, and the
+    first, which has few outcomes then, takes over what the second says.
+    """
+    if here is None or others is None or here.p <= others.p or others.p >= _EVEN:
+        return here, others
+    if is_single:
+        return _with_p(here, others.p, reach, others.method), others
+    shared = math.sqrt(others.p * min(here.p, _EVEN))
+    method = f"{others.method}, with {here.method}"
+    return _with_p(here, shared, reach, method), _with_p(others, shared, reach, method)
+
+
+def _with_p(answer: Answer, p: float, reach: float | None, method: str) -> Answer:
+    """The answer with another p, found by another method, and the error behind it."""
+    error = _error_behind(answer.difference, p, answer.freedom)
+    if error is None:
+        return answer
+    found = replace(answer, p=p, standard_error=error, method=method)
+    return judge_at(found, share=1, p_adjusted=p, reach=reach)
 
 
 def _floor(found: Clustered, check: PValue) -> float:
@@ -202,18 +253,7 @@ def _answer(  # noqa: PLR0913 - what an answer is made of
 def judge_at(answer: Answer, *, share: int, p_adjusted: float, reach: float | None) -> Answer:
     """The answer within a family: its p adjusted, its interval at the level at which it was judged."""
     level = 1 - (1 - LEVEL) / share
-    return Answer(
-        difference=answer.difference,
-        standard_error=answer.standard_error,
-        freedom=answer.freedom,
-        p=answer.p,
-        p_adjusted=p_adjusted,
-        interval=answer.span(level, reach),
-        method=answer.method,
-        draws=answer.draws,
-        seed=answer.seed,
-        check=answer.check,
-    )
+    return replace(answer, p_adjusted=p_adjusted, interval=answer.span(level, reach))
 
 
 def _error_behind(difference: float, p: float, freedom: float | None) -> float | None:
@@ -234,9 +274,15 @@ def _tail(freedom: float | None, statistic: float) -> float:
     return normal_tail(statistic) if freedom is None else t_tail(freedom, statistic)
 
 
-def fill(task: PairedTask, measure: Measure, *, baseline: float, other: float) -> Contrast:
-    """A task's scores with errored trials scored as given."""
+def fill(
+    task: PairedTask, measure: Measure, *, baseline: float | None = None, other: float | None = None
+) -> Contrast:
+    """A task's scores; with errored trials scored as given, where anything is."""
     return Contrast(
-        baseline=measure.values(task.baseline) + [baseline] * task.baseline.errors,
-        other=measure.values(task.other) + [other] * task.other.errors,
+        baseline=measure.values(task.baseline) + _fill(baseline, task.baseline.errors),
+        other=measure.values(task.other) + _fill(other, task.other.errors),
     )
+
+
+def _fill(value: float | None, count: int) -> list[float]:
+    return [] if value is None else [value] * count

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 EXACT_UP_TO: Final = 20
 DRAWS: Final = 10_000
 SEED: Final = 20_260_102
-MOST_COUNTED: Final = 4_000
-"""So many trials of 0 and 1, all tasks with as many replications, are counted out."""
+MOST_COUNTED: Final = 20_000
+"""Trials of 0 and 1 are counted out where their sum has at most so many values."""
 MOST_DRAWN: Final = 1_000
 """So many other trials, or units, are drawn; beyond that the sum is as good as normal."""
+RAREST_DRAWN: Final = 0.002
+"""Draws can't tell how small a smaller p is: below, the sum is taken to be normal."""
 _ROUNDING: Final = 1e-9
 """Sums this close, relative to the largest, are the same: differences of rates are not exact in binary."""
 
@@ -79,17 +81,19 @@ def permute_trials(tasks: Sequence[Contrast], *, is_rate: bool) -> PValue:
 
     if not moving:
         return found(1.0, "")
-    if is_rate and len({(len(task.baseline), len(task.other)) for task in moving}) == 1:
-        trials = len(moving) * (len(moving[0].baseline) + len(moving[0].other))
-        if trials <= MOST_COUNTED:
-            return found(_count_out(moving), ", all of them")
+    if is_rate:
+        lattice = _Lattice.of(moving)
+        if lattice.values_of(moving) <= MOST_COUNTED:
+            return found(_count_out(moving, lattice), ", all of them")
     if len(moving) <= EXACT_UP_TO and all(len(task.baseline) == 1 == len(task.other) for task in moving):
         # Of two trials there is nothing to permute but which is whose.
         return found(sign_flip([task.difference for task in moving]).value, ", all of them")
     observed = abs(math.fsum(task.difference for task in tasks))
+    normal = 2 * normal_tail(observed / (deviation * len(tasks)))
     if sum(len(task.baseline) + len(task.other) for task in moving) > MOST_DRAWN:
-        return found(2 * normal_tail(observed / (deviation * len(tasks))), ", normal")
-    return found(_mid_p(_permuted_sums(moving), observed, is_drawn=True), "", is_drawn=True)
+        return found(normal, ", normal")
+    drawn = _mid_p(_permuted_sums(moving), observed, is_drawn=True)
+    return found(normal, ", normal") if drawn < RAREST_DRAWN else found(drawn, "", is_drawn=True)
 
 
 def sign_flip(differences: Sequence[float], unit: str = "tasks") -> PValue:
@@ -159,22 +163,51 @@ def _mid_p(sums: "Sums", observed: float, *, is_drawn: bool) -> float:
     return (beyond + (even + 1) / 2) / (len(sums) + 1) if is_drawn else (beyond + even / 2) / len(sums)
 
 
-def _count_out(tasks: Sequence[Contrast]) -> float:
-    """The exact mid-p-value where all tasks have as many replications: the sum of passes decides."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lattice:
+    """The whole numbers that sums of tasks' differences are multiples of: tasks have few replications."""
+
+    unit: int
+    """By what differences are multiplied to be whole."""
+    stride: int
+    """What sums differ by, at least."""
+
+    @classmethod
+    def of(cls, tasks: Sequence[Contrast]) -> "_Lattice":
+        unit = math.lcm(*(len(side) for task in tasks for side in (task.baseline, task.other)))
+        return cls(unit=unit, stride=math.gcd(*(cls.step(unit, task) for task in tasks)))
+
+    @staticmethod
+    def step(unit: int, task: Contrast) -> int:
+        """What a task's difference changes by when a pass goes to the other side."""
+        return unit // len(task.baseline) + unit // len(task.other)
+
+    def values_of(self, tasks: Sequence[Contrast]) -> int:
+        """How many values the sum can have, at most."""
+        return sum(
+            min(len(task.baseline), len(task.other)) * self.step(self.unit, task) // self.stride
+            for task in tasks
+        )
+
+
+def _count_out(tasks: Sequence[Contrast], lattice: _Lattice) -> float:
+    """The exact mid-p-value of scores of 0 and 1: how many of a task's passes fall to the other side."""
     numpy = import_module("numpy")
-    baseline, other = len(tasks[0].baseline), len(tasks[0].other)
-    passes = Counter(round(math.fsum(task.baseline) + math.fsum(task.other)) for task in tasks)
-    chances, start = numpy.ones(1), 0
-    for passed, count in passes.items():
-        one = numpy.array(hypergeometric_chances(baseline + other, other, passed))
+    chances, lowest, observed, unit = numpy.ones(1), 0, 0, lattice.unit
+    shapes = Counter((len(t.baseline), len(t.other), round(sum(t.baseline) + sum(t.other))) for t in tasks)
+    for (baseline, other, passed), count in shapes.items():
+        step = unit // baseline + unit // other
+        dealt = hypergeometric_chances(baseline + other, other, passed)
+        one = numpy.zeros((len(dealt) - 1) * step // lattice.stride + 1)
+        one[:: step // lattice.stride] = dealt
         chances = numpy.convolve(chances, _power(one, count))
-        start += count * max(0, passed - baseline)
-    observed = round(math.fsum(math.fsum(task.other) for task in tasks))
-    expected = math.fsum(count * passed for passed, count in passes.items()) * other / (baseline + other)
-    distance = numpy.abs(numpy.arange(start, start + len(chances)) - expected)
-    beyond = float(chances[distance > abs(observed - expected) + _ROUNDING].sum())
-    even = float(chances[numpy.abs(distance - abs(observed - expected)) <= _ROUNDING].sum())
-    return min(1.0, beyond + even / 2)
+        lowest += count * (max(0, passed - baseline) * step - passed * unit // baseline)
+    for task in tasks:
+        observed += round(sum(task.other)) * unit // len(task.other)
+        observed -= round(sum(task.baseline)) * unit // len(task.baseline)
+    distance = numpy.abs(lowest + lattice.stride * numpy.arange(len(chances)))
+    beyond = float(chances[distance > abs(observed)].sum())
+    return min(1.0, beyond + float(chances[distance == abs(observed)].sum()) / 2)
 
 
 def _power(chances: "Sums", count: int) -> "Sums":

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from labrunner.analysis.inference.distributions import normal_quantile, t_quantile
 from labrunner.analysis.inference.interval import LEVEL, Interval, TaskMean, score_ends
+from labrunner.analysis.inference.luck import satterthwaite
 
 
 def rerun_interval(
@@ -54,7 +55,9 @@ def _student(tasks: Sequence[TaskMean], bounds: tuple[float, float] | None, leve
     # A task of a single trial is taken to scatter as others do on average.
     typical = math.fsum(task.spread / (task.graded - 1) for task in repeated) / len(repeated)
     single = math.fsum(_square_error(task, typical) for task in tasks if task.graded <= 1)
-    freedom = _freedom(repeated, squares)
+    freedom = satterthwaite(
+        [(square, task.graded - 1) for square, task in zip(squares, repeated, strict=True)]
+    )
     count = len(tasks)
     mean, error = math.fsum(task.mean for task in tasks) / count, math.sqrt(whole + single) / count
     half = t_quantile(freedom, (1 + level) / 2) * error
@@ -74,11 +77,3 @@ def _student(tasks: Sequence[TaskMean], bounds: tuple[float, float] | None, leve
 
 def _square_error(task: TaskMean, variance: float) -> float:
     return variance / task.graded
-
-
-def _freedom(repeated: Sequence[TaskMean], squares: Sequence[float]) -> float:
-    """Satterthwaite's degrees of freedom, without the bias that few of them bring into the squares."""
-    known = [task.graded - 1 for task in repeated]
-    squared = math.fsum(square * square / (free + 2) for square, free in zip(squares, known, strict=True))
-    whole = math.fsum(squares)
-    return min(math.fsum(known), max(1.0, whole * whole / squared - 2))

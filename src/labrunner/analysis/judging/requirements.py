@@ -28,8 +28,9 @@ from labrunner.analysis.judging.conditions import (
     parse_condition,
 )
 from labrunner.analysis.judging.margins import refuse_declared, refuse_figures, refuse_margin
-from labrunner.analysis.judging.numbers import write_change, write_number
+from labrunner.analysis.judging.numbers import write_number
 from labrunner.analysis.judging.retryshift import RetryShift
+from labrunner.analysis.judging.sentences import describe_difference
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import DeclaredMetric
@@ -268,15 +269,13 @@ def _check_likeness(condition: LikenessCondition, found: Comparison) -> list[str
 
 
 def _describe_gain(name: str, span: Span, found: Comparison) -> str:
-    difference = 0.0 if found.difference is None else found.difference
+    """The difference as the tables tell it, with their sign: the other arm minus the baseline."""
     is_turned = (name == found.other) == found.is_lower_better
-    told = -difference if is_turned else difference
-    level = f"{100 * span.level:.3g}%"
-    ends = f"{write_number(span.low)} to {write_number(span.high)}"
-    sides = f"{name} does better by {write_change(told)} ({ends} at {level}"
+    told = Span(low=-span.high, high=-span.low, level=span.level) if is_turned else span
+    difference = 0.0 if found.difference is None else found.difference
     family = f", {found.family} comparisons" if found.family > 1 else ""
     errors = ", however errored trials had ended" if found.errors else ""
-    return f"{sides}{family}{errors})"
+    return f"{describe_difference(found, difference, told)}{family}{errors}"
 
 
 def _why_unknown(found: Comparison) -> str:

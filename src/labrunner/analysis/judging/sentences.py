@@ -1,24 +1,24 @@
 """What a comparison found, in a sentence that answers both questions and can't be read as more than it is.
 
-Rule: where the two answers don't fit each other, or one rests on too little, the sentence says so.
+Rules: both variants are named, and so is what differs, in which direction, and how sure an interval is. No
+part contradicts the conclusion: `labrunner.analysis.comparing.questions` sees to the answers, and what errors
+leave undecided is said to be so.
 """
 
 from labrunner.analysis.comparing.comparison import Comparison, find, is_conclusion_safe_from_retries
-from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS
+from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS, Answer, Span
 from labrunner.analysis.describing.variance import ALPHA
-from labrunner.analysis.inference.interval import LEVEL
 from labrunner.analysis.judging.numbers import write_change, write_number
+from labrunner.analysis.sums.measure import PASS
 
 
 def describe(comparison: Comparison) -> str:
     """Both answers."""
     if comparison.here is None and not comparison.tasks:
-        return "No task is graded on both sides."
+        return f"No task is graded for both {comparison.other} and {comparison.baseline}."
     parts = [_describe_here(comparison), _describe_others(comparison)]
     if comparison.conclusion == "undecided because of errors":
         parts.append("How errored trials would have ended decides it: undecided.")
-    elif _is_odd(comparison):
-        parts.append("What these tasks do not show can hardly be said of others: run more trials of each.")
     if comparison.marked:
         parts.append(_describe_marked(comparison))
     if comparison.conclusion in {"better", "worse"} and not is_conclusion_safe_from_retries(comparison):
@@ -36,51 +36,72 @@ def _describe_marked(comparison: Comparison) -> str:
     return f"{told}; with {them} the difference would be {write_change(comparison.with_marked)}."
 
 
-def _is_odd(comparison: Comparison) -> bool:
-    """Whether a difference is shown of other tasks that luck within these could have made."""
-    here, others = comparison.here, comparison.others
-    return here is not None and others is not None and others.p_adjusted < ALPHA <= here.p_adjusted
-
-
 def describe_p(p: float, family: int) -> str:
     """A p-value, and whether it is adjusted."""
     told = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
     return told if family == 1 else f"{told} after Holm over {family}"
 
 
+def describe_difference(comparison: Comparison, difference: float, interval: Span) -> str:
+    """Whose mean of what less whose, and between which ends: `v2 minus v1 in pass rate +0.417 (...)`."""
+    what = name_measure(comparison.measure)
+    lower = ", lower is better" if comparison.is_lower_better else ""
+    ends = f"{write_number(interval.low)} to {write_number(interval.high)}"
+    return (
+        f"{comparison.other} minus {comparison.baseline} in {what}{lower}: {write_change(difference)} "
+        f"({describe_level(interval.level)} interval {ends})"
+    )
+
+
+def name_measure(measure: str) -> str:
+    """What a mean is of, in words."""
+    return "pass rate" if measure == PASS else f"mean `{measure}`"
+
+
+def describe_level(level: float) -> str:
+    """How sure an interval is: `95%`, `98.3%`."""
+    return f"{100 * level:.3g}%"
+
+
 def _describe_here(comparison: Comparison) -> str:
     answer = comparison.here
     count = "this 1 task" if comparison.tasks == 1 else f"these {comparison.tasks:,} tasks"
     if answer is None:
-        return f"On {count}: undefined, for all scores are alike and nothing bounds them."
+        return f"On {count}: undefined, for {_why_undefined(comparison)}."
     found = find(answer.difference, answer.p_adjusted, is_lower_better=comparison.is_lower_better)
     told = describe_p(answer.p_adjusted, comparison.family)
     if found == "no difference shown":
-        return f"On {count} no difference is shown ({told})."
-    return f"On {count} {comparison.other} is {found} ({told})."
+        sides = f"{comparison.other} and {comparison.baseline}"
+        return f"On {count} no difference between {sides} is shown ({told})."
+    return f"On {count} {comparison.other} is {found} than {comparison.baseline} ({told})."
+
+
+def _why_undefined(comparison: Comparison) -> str:
+    if comparison.difference:
+        return "one trial on each side tells nothing of luck"
+    return "all scores are alike and nothing bounds them"
 
 
 def _describe_others(comparison: Comparison) -> str:
     answer = comparison.others
     if answer is None:
         return _describe_too_few(comparison)
-    interval = answer.interval
-    level = "" if interval.level == LEVEL else f" at {100 * interval.level:.3g}%"
-    told = (
-        f"On tasks like these: {write_change(answer.difference)} ({write_number(interval.low)} to "
-        f"{write_number(interval.high)}{level}), {describe_p(answer.p_adjusted, comparison.family)}."
-    )
-    if answer.p_adjusted < ALPHA or answer.check is None:
-        return told
-    if answer.check.differing < FEWEST_DIFFERING:
-        return f"{told} {_describe_few(answer.check.differing, comparison.unit)}: too few to show anything."
-    return told
+    told = describe_difference(comparison, answer.difference, answer.interval)
+    p = describe_p(answer.p_adjusted, comparison.family)
+    return f"On tasks like these, {told}, {p}.{_describe_few(answer, comparison.unit)}"
 
 
-def _describe_few(differing: int, unit: str) -> str:
+def _describe_few(answer: Answer, unit: str) -> str:
+    """Why nothing is shown where hardly any unit differs."""
+    check = answer.check
+    if answer.p_adjusted < ALPHA or check is None or check.differing >= FEWEST_DIFFERING:
+        return ""
+    differing = check.differing
     if differing > 1:
-        return f"Only {differing} {unit} differ"
-    return f"{'Only 1' if differing else 'No'} {unit.removesuffix('s')} differs"
+        told = f"Only {differing} {unit} differ"
+    else:
+        told = f"{'Only 1' if differing else 'No'} {unit.removesuffix('s')} differs"
+    return f" {told}: too few to show anything of others."
 
 
 def _describe_too_few(comparison: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from labrunner.analysis.comparing.power import Pilot, PowerGrid, layout_of, make_grid
 from labrunner.cli.carrying.retry import plan_reusing
@@ -52,7 +53,9 @@ def _estimate_power(experiment: Experiment, call: Call) -> tuple[PowerGrid, ...]
             raise InputError(flag("detect"), f"needs a pilot to go by: {flag('power')} RUN")
         return None
     layout = layout_of([task.group for task in experiment.tasks])
-    pilots = tuple(read_pilots(find_run(find_runs(call.log_dir), call.power)))
+    family = max(1, len(experiment.variants) - 1)
+    found = read_pilots(find_run(find_runs(call.log_dir), call.power))
+    pilots = tuple(replace(pilot, family=family) for pilot in found)
     if call.detect is not None:
         _refuse_beyond_scale(call.detect, pilots)
     return tuple(

@@ -13,7 +13,7 @@ from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.judging.cautions import Caution, describe_caution
 from labrunner.analysis.judging.numbers import write_change
 from labrunner.analysis.judging.retryshift import RetryShift
-from labrunner.analysis.judging.sentences import describe, describe_p
+from labrunner.analysis.judging.sentences import describe, describe_level, describe_p
 from labrunner.display.results.report import show_shift
 from labrunner.display.text.chart import Dot, DotChart, fit_scale
 from labrunner.display.text.console import indent, make_fields, make_item, make_line, make_table, stack
@@ -153,7 +153,7 @@ def _describe_answer(comparison: Comparison, answer: Answer | None) -> str:
     interval = answer.interval
     return (
         f"{write_change(answer.difference)} "
-        f"({format_range(interval.low, interval.high)} at {100 * interval.level:.3g}%), "
+        f"({describe_level(interval.level)} interval {format_range(interval.low, interval.high)}), "
         f"{describe_p(answer.p_adjusted, comparison.family)}; {answer.method}"
     )
 
@@ -162,9 +162,11 @@ def _describe_detectable(comparison: Comparison) -> str:
     if comparison.others is None:
         return ""
     if comparison.detectable is None:
-        return "no difference on this scale would be shown 4 times out of 5 by so few tasks that vary so much"
+        return "none short of the whole scale is shown 4 times out of 5 by so few tasks and replications"
+    family = f", in {comparison.family} comparisons" if comparison.family > 1 else ""
     return (
-        f"{format_figure(comparison.detectable)}: what as many tasks and replications show 4 times out of 5"
+        f"{format_figure(comparison.detectable)}: what as many tasks and replications show "
+        f"4 times out of 5{family}"
     )
 
 
@@ -174,7 +176,8 @@ def _describe_errors(comparison: Comparison) -> str:
     errors = comparison.errors
     if errors is None:
         return ""
-    return f"{_describe_range(errors)}, however {format_count(errors.trials, 'errored trial')} had ended"
+    told = f"{_describe_range(errors)}, however {format_count(errors.trials, 'errored trial')} had ended"
+    return f"{told}{_describe_more(errors, comparison)}"
 
 
 def _describe_retries(comparison: Comparison) -> str:
@@ -185,7 +188,17 @@ def _describe_retries(comparison: Comparison) -> str:
         return ""
     counted = format_count(retries.trials, "retried trial")
     told = f"{_describe_range(retries)} with {counted} scored for either side"
+    told += _describe_more(retries, comparison)
     return told if is_conclusion_safe_from_retries(comparison) else f"{told}: they could turn its sign"
+
+
+def _describe_more(found: Range, comparison: Comparison) -> str:
+    """Why the difference may lie outside: it can't speak of tasks of which one side has no grade."""
+    more = found.tasks - comparison.tasks
+    if more <= 0:
+        return ""
+    others = f"{format_count(more, 'task')} of which one side has no grade"
+    return f" ({format_count(found.tasks, 'task')}: also {others}, so the difference above may lie outside)"
 
 
 def _describe_range(found: Range) -> str:

@@ -26,7 +26,8 @@ def _show_grid(grid: PowerGrid) -> RenderableType:
     is_open = any(figure is None for _, found in grid.rows for figure in found)
     return stack(
         make_line(
-            "smallest true difference that is shown 4 times out of 5, on tasks like these (two-sided, 5%)",
+            "smallest true difference that is shown 4 times out of 5, on tasks like these (two-sided, "
+            f"{_describe_alpha(grid.pilot.family)})",
             "bold",
         ),
         make_line(_describe(grid.pilot), "dim"),
@@ -46,7 +47,18 @@ def _describe_plan(grid: PowerGrid) -> str:
     if grid.planned is None:
         return f"{plan}: no difference on this scale would be shown 4 times out of 5"
     low, high = format_figure(grid.planned_low), format_figure(grid.planned_high)
-    return f"{plan}: {format_figure(grid.planned)} ({low} to {high}, for the pilot is itself only a sample)"
+    planned = format_figure(grid.planned)
+    if low == high:
+        return f"{plan}: no less than {planned}, for a difference brings so much luck of its own"
+    if grid.planned_high is None:
+        return (
+            f"{plan}: {planned} (from {low}, for the pilot is itself only a sample: it may be out of reach)"
+        )
+    return f"{plan}: {planned} ({low} to {high}, for the pilot is itself only a sample)"
+
+
+def _describe_alpha(family: int) -> str:
+    return "5%" if family == 1 else f"5% shared by {family} comparisons, Holm"
 
 
 def _show_needs(grid: PowerGrid) -> list[RenderableType]:
@@ -54,7 +66,9 @@ def _show_needs(grid: PowerGrid) -> list[RenderableType]:
     return [
         make_line(""),
         make_line(
-            f"to show a true difference of {grid.detect:g} 4 times out of 5, with both variants:", "bold"
+            f"to show a true difference of {grid.detect:g} 4 times out of 5, with "
+            f"{'both' if grid.pilot.family == 1 else f'all {grid.pilot.family + 1}'} variants:",
+            "bold",
         ),
         indent(make_table(columns, [_describe_need(need) for need in grid.needs], numbers=columns)),
     ]

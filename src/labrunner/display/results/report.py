@@ -10,12 +10,14 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.analysis.comparing.comparison import Comparison
+from labrunner.analysis.comparing.questions import Span
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.repeated import Bounded, Repeated
 from labrunner.analysis.describing.variance import VarianceSplit
+from labrunner.analysis.inference.interval import LEVEL
 from labrunner.analysis.judging.numbers import write_change
 from labrunner.analysis.judging.retryshift import RetryShift, VariantShift
-from labrunner.analysis.judging.sentences import describe
+from labrunner.analysis.judging.sentences import describe, describe_level
 from labrunner.analysis.report import Report
 from labrunner.analysis.sums.expense import Quantity
 from labrunner.display.results.breakdown import show_breakdown, show_prices
@@ -45,7 +47,7 @@ _EXPENSES: Final = {
 }
 _REPEATED: Final = ("variant", "k", "pass@k", "95% interval", "pass^k", "95% interval ")
 _ODDS: Final = ("variant", "tested", "ratio", "95% interval", "p")
-_CHANGES: Final = ("difference", "interval", "p", "tasks", "conclusion")
+_CHANGES: Final = ("p", "tasks", "conclusion")
 
 
 def show_chart(figures: Sequence[Figures]) -> RenderableType | None:
@@ -171,30 +173,41 @@ def _format_amount(name: str, amount: float) -> str:
 def _show_differences(comparisons: Sequence[Comparison]) -> RenderableType | None:
     if not comparisons:
         return None
+    levels = {each.answer.interval.level for each in comparisons if each.answer}
+    interval = "interval" if len(levels) > 1 else f"{describe_level(min(levels, default=LEVEL))} interval"
     is_shared = len({each.baseline for each in comparisons}) == 1
-    columns = (f"against {comparisons[0].baseline}" if is_shared else "compared", *_CHANGES)
+    first = f"against {comparisons[0].baseline}" if is_shared else "compared"
+    columns = (first, "difference", interval, *_CHANGES)
     rows = [
-        (each.other if is_shared else f"{each.other} against {each.baseline}", *_describe_change(each))
+        (
+            each.other if is_shared else f"{each.other} against {each.baseline}",
+            *_describe_change(each, is_leveled=len(levels) > 1),
+        )
         for each in comparisons
     ]
     family = comparisons[0].family
     return stack(
-        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=("interval",)),
+        make_table(columns, rows, numbers=("difference", "p", "tasks"), whole=(interval,)),
         make_line(ADJUSTED.format(family), "dim") if family > 1 else None,
         make_line(""),
         *(make_line(describe(each)) for each in comparisons),
     )
 
 
-def _describe_change(comparison: Comparison) -> tuple[str, ...]:
+def _describe_change(comparison: Comparison, *, is_leveled: bool) -> tuple[str, ...]:
     answer, difference = comparison.answer, comparison.difference
     return (
         "-" if difference is None else write_change(difference),
-        format_range(answer.interval.low, answer.interval.high) if answer else "undefined",
+        _describe_span(answer.interval, is_leveled=is_leveled) if answer else "undefined",
         "-" if answer is None else write_p(answer.p_adjusted),
         f"{comparison.tasks:,}",
         comparison.conclusion,
     )
+
+
+def _describe_span(span: Span, *, is_leveled: bool) -> str:
+    told = format_range(span.low, span.high)
+    return f"{told} at {describe_level(span.level)}" if is_leveled else told
 
 
 def show_shift(shift: RetryShift) -> RenderableType:

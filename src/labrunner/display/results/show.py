@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import RenderableType
 
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
-from labrunner.analysis.describing.figures import Figures
+from labrunner.analysis.describing.figures import PASS, Figures
 from labrunner.analysis.inference.interval import Interval
 from labrunner.analysis.judging.cautions import INTERIM, ONLY_AT_THE_END, describe_caution
 from labrunner.analysis.summary import read_lineage, read_report
@@ -25,6 +25,7 @@ from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading.run_state import RunState
 
+HOLDS: Final = "in 95% of such runs it holds the mean over all tasks like these"
 NO_BARRIERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 _STYLES: Final = {"success": "green", "error": "red", "crashed": "red", "cancelled": "yellow"}
 
@@ -170,19 +171,21 @@ def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:
 
 
 def _describe_measure(figures: Figures) -> str:
-    measure = "passes" if figures.measure == "pass" else f"`{figures.measure}`"
+    measure = "passes" if figures.measure == PASS else f"`{figures.measure}`"
+    lower = " (lower is better)" if figures.better == "lower" else ""
     if figures.tasks < 2:
-        return f"mean of {measure} over one task: no interval"
-    told = f"mean of {measure} over {format_count(figures.tasks, 'task')}, each weighing the same"
+        return f"mean of {measure}{lower} over one task: no interval"
+    counted = format_count(figures.tasks, "task")
+    told = f"mean of {measure}{lower} over {counted}, each weighing the same"
     if figures.interval is None:
         return told
-    return f"{told}; interval: {figures.interval.method}{_describe_reach(figures, figures.interval)}"
+    return f"{told}; interval: {_describe_reach(figures, figures.interval)} ({figures.interval.method})"
 
 
 def _describe_reach(figures: Figures, interval: Interval) -> str:
-    """Say of what an interval does not speak."""
+    """Say what an interval holds, and of what it does not speak."""
     if figures.population == "these_tasks":
-        return ", about these tasks only"
+        return "about these tasks only: in 95% of such runs it holds their mean"
     if interval.units >= FEWEST_UNITS:
-        return ""
-    return f", too few to speak of others ({interval.units}; it takes {FEWEST_UNITS})"
+        return HOLDS
+    return f"too few to speak of others ({interval.units}; it takes {FEWEST_UNITS})"

@@ -32,6 +32,8 @@ class Judge:
     metrics: tuple[Metric, ...] = field(default_factory=default_metrics)
     arguments: dict[str, Any] = field(default_factory=dict)  # plain JSON, for the record
     metrics_of_keys: MetricsOfKeys = field(default_factory=dict)
+    bounds: tuple[float, float] | None = None
+    """Between which its scores lie, where it knows."""
 
     async def __call__(self, state: TaskState, target: Target) -> Score:
         """Judge."""
@@ -65,11 +67,20 @@ def scorer(
             if not callable(score):
                 told = f"must return a function of state and target, found {type(score).__name__}"
                 raise TypeError(f"@scorer {called} {told}")
+            if isinstance(score, Judge):  # it says more of itself: see `within`
+                return replace(
+                    score, name=called, metrics=chosen, arguments=arguments, metrics_of_keys=of_keys
+                )
             return Judge(called, score, chosen, arguments, of_keys)
 
         return made
 
     return decorate
+
+
+def within(low: float, high: float, score: Callable[..., Any]) -> Judge:
+    """A scorer that knows between which bounds its scores lie: intervals and missing scores end there."""
+    return Judge("score", score, bounds=(low, high))
 
 
 def _sort(

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.records.cause import Cause
-from labrunner.solve.authoring.scorer import Judge, Scorer, scorer
+from labrunner.solve.authoring.scorer import Judge, Scorer, scorer, within
 from labrunner.solve.library.solvers import fill, read_template
 from labrunner.solve.models.asking import Model, get_model
 from labrunner.solve.scoring.extraction import read_grade
@@ -81,7 +82,8 @@ def model_graded_qa(
             )
         return Score(grade, state.output.completion, verdict)
 
-    return score
+    # A pattern of somebody's own may find any number; C, P and I are 1, a half and 0.
+    return within(0.0, 1.0, score) if wanted is None else score
 
 
 def model_graded_fact(
@@ -101,7 +103,7 @@ def model_graded_fact(
         partial_credit=partial_credit,
         model=model,
     )
-    return Judge("model_graded_fact", judge.call, judge.metrics, judge.arguments)
+    return replace(judge, name="model_graded_fact")
 
 
 model_graded = model_graded_qa

@@ -16,7 +16,7 @@ from labrunner.experiment.digests import digest_experiment, digest_variant
 from labrunner.experiment.options import kinds
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
-from labrunner.experiment.resolved import NO_SANDBOX, Experiment, Folder, Program, Variant
+from labrunner.experiment.resolved import NO_SANDBOX, DeclaredMetric, Experiment, Folder, Program, Variant
 from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.substitution import escape
@@ -213,7 +213,7 @@ def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Ove
     variant = replace(variant, agent=agent, sandbox=sandbox, program=_program(task, live, overrides))
     variant = replace(variant, digest=digest_variant(variant))
     grader = experiment.tasks[0].grader
-    shared = grader if live.grader else replace(grader, command=())
+    shared = grader if live.grader else replace(grader, command=(), metric=_metric(live.judges))
     tasks = tuple(
         replace(each, grader=shared, digest=canonical.digest(["sample_v1", each.digest, each.metadata]))
         for each in experiment.tasks
@@ -228,6 +228,14 @@ def _complete(experiment: Experiment, task: Task, live: LiveTask, overrides: Ove
     changed = replace(experiment, tasks=tasks, variants=(variant,), policy=policy)
     changed = replace(changed, source=experiment.source if task.origin and task.origin.file else "")
     return replace(changed, digest=digest_experiment(changed))
+
+
+def _metric(judges: Sequence[Judge]) -> DeclaredMetric | None:
+    """What the first scorer, which decides, knows of its scores."""
+    if not judges or judges[0].bounds is None:
+        return None
+    low, high = judges[0].bounds
+    return DeclaredMetric(name=judges[0].name, min=low, max=high)
 
 
 def _concurrency(experiment: Experiment, live: LiveTask, overrides: Overrides, *, has_sandbox: bool) -> Any:  # noqa: ANN401

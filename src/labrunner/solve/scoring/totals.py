@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from labrunner.analysis.inference.interval import Interval, TaskMean, mean_interval
-from labrunner.experiment.resolved import Experiment
+from labrunner.analysis.sums.tally import declared_metric
+from labrunner.experiment.resolved import DeclaredMetric, Experiment
 from labrunner.solve.scoring import metrics as known
 from labrunner.solve.scoring.metrics import find_reducer
 from labrunner.solve.values.score import Metric
@@ -72,6 +73,15 @@ class _Gathered:
     failed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """What is known of samples besides their scores."""
+
+    groups: Mapping[str, str | None]
+    bounds: tuple[float, float] | None
+    """Ends of the scale that they are scored on."""
+
+
 def compute_results(
     paths: RunPaths, experiment: Experiment, own: Mapping[str, Sequence[Metric]]
 ) -> EvalResults:
@@ -81,8 +91,9 @@ def compute_results(
     gathered = _gather(paths)
     groups = {task.id: task.group for task in experiment.tasks}
     metrics = {**_recorded_metrics(experiment), **own}
+    declared = declared_metric(experiment)
     scores = [
-        _score(name, gathered.values[name], reducer, chosen, groups)
+        _score(name, gathered.values[name], reducer, chosen, _Samples(groups, _bounds(declared, name)))
         for name in sorted(gathered.values, key=partial(_rank, experiment))
         if (chosen := _find_metrics(metrics, name)) is not None
         for reducer in reducers
@@ -110,6 +121,12 @@ def _gather(paths: RunPaths) -> _Gathered:
         for name, value in (numbers or {row.primary_metric_name: row.primary_metric_value}).items():
             gathered.values[name][rows.trial.ids.task_id].append(float(value))
     return gathered
+
+
+def _bounds(declared: DeclaredMetric | None, name: str) -> tuple[float, float] | None:
+    if declared is None or declared.name != name or declared.min is None or declared.max is None:
+        return None
+    return declared.min, declared.max
 
 
 def _rank(experiment: Experiment, name: str) -> tuple[int, str]:
@@ -155,12 +172,12 @@ def _score(
     values: Mapping[str, list[float]],
     reducer: str,
     metrics: Sequence[Metric],
-    groups: Mapping[str, str | None],
+    samples: _Samples,
 ) -> EvalScore:
     reduce = find_reducer(reducer)
     reduced = {task: reduce(scores) for task, scores in values.items()}
     means = {task: float(number) for task, number in reduced.items() if number is not None}
-    figures = {metric.name: _metric(metric, means, values, groups) for metric in metrics if means}
+    figures = {metric.name: _metric(metric, means, values, samples) for metric in metrics if means}
     return EvalScore(name=name, reducer=reducer, scored_samples=len(means), metrics=figures)
 
 
@@ -168,14 +185,14 @@ def _metric(
     metric: Metric,
     means: Mapping[str, float],
     values: Mapping[str, list[float]],
-    groups: Mapping[str, str | None],
+    samples: _Samples,
 ) -> EvalMetric:
     interval = None
     if metric.name in _MEANS:
         tasks = [
-            TaskMean(mean=mean, graded=len(values[task]), group=groups.get(task))
+            TaskMean(mean=mean, graded=len(values[task]), group=samples.groups.get(task))
             for task, mean in means.items()
         ]
         is_rate = all(value in {0.0, 1.0} for scores in values.values() for value in scores)
-        interval = mean_interval(tasks, is_rate=is_rate)
+        interval = mean_interval(tasks, is_rate=is_rate, bounds=samples.bounds)
     return EvalMetric(name=metric.name, value=float(metric(list(means.values()))), interval=interval)
