@@ -12,15 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.gateway.recording.doorjournal import read_doors
+from labrunner.store.layout import RunPaths
 from tests.kit.gateway.experiments import CLIENT, Setting, run
+from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.sites import find_address
 
 _TRY = '''
-import base64, itertools, socket, struct, ssl
+import base64, socket, urllib.parse
 
 WORLD = json.loads(base64.b64decode("@WORLD@"))
+DOOR = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+PROXY = urllib.parse.urlsplit(os.environ["HTTP_PROXY"])
+is_bridged = DOOR.hostname != "127.0.0.1"
+word = base64.b64encode(f"{PROXY.username}:{PROXY.password}".encode()).decode()
+BADGE = f"proxy-authorization: Basic {word}\\r\\n" if PROXY.password else ""
 reached, notes = [], {}
+os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
 
 def tries(name, work):
     """Whatever gives something back was reached."""
@@ -32,24 +40,24 @@ def tries(name, work):
 
 def connect(family, place, kind=socket.SOCK_STREAM, said=b"x\\r\\n\\r\\n"):
     with socket.socket(family, kind) as client:
-        client.settimeout(2)
+        client.settimeout(1)
         client.connect(place)
         client.send(said)
         return client.recv(100) or b"connected"
 
-def scan():
+def scan(host, ports):
     found = []
-    for port in range(1, 65536):
+    for port in ports:
         with socket.socket() as client:
             client.settimeout(1)
             # A port that is ours by chance answers itself.
-            if client.connect_ex(("127.0.0.1", port)) == 0 and client.getsockname()[1] != port:
+            if client.connect_ex((host, port)) == 0 and client.getsockname() != (host, port):
                 found.append(port)
     return found
 
 def proxy(said):
-    with socket.create_connection(("127.0.0.1", 9702), 5) as client:
-        client.sendall(said.encode("latin-1"))
+    with socket.create_connection((PROXY.hostname, PROXY.port), 5) as client:
+        client.sendall(said.replace("host: ", BADGE + "host: ", 1).encode("latin-1"))
         head = client.recv(65536)
         if b" 200 " not in head[:20]:
             notes["proxy " + said[:60]] = repr(head[:160])
@@ -59,7 +67,7 @@ def proxy(said):
         return client.recv(100)
 
 def model(said, ok=b" 200 "):
-    with socket.create_connection(("127.0.0.1", 9701), 5) as client:
+    with socket.create_connection((DOOR.hostname, DOOR.port), 5) as client:
         client.sendall(said.encode("latin-1"))
         head = client.recv(65536)
         return head if ok in head[:20] else None
@@ -108,8 +116,11 @@ for pid in ("1", str(os.getppid())):
     tries(f"namespace of {pid}", join)
 
 doors = [9701, 9702]
-if (found := scan()) != doors:
+if (found := scan("127.0.0.1", range(1, 65536))) != ([] if is_bridged else doors):
     reached.append(["ports of loopback", found])
+if is_bridged:
+    places = sorted({*range(1, 1025), *doors, *(port for _, port in WORLD["tcp"])})
+    notes["ports of the host"] = scan(DOOR.hostname, places)
 others = [("localhost", 22), ("169.254.169.254", 80), ("evil.test", 443), ("2130706433", 80)]
 for host, port in [*WORLD["tcp"], *others]:
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -128,7 +139,7 @@ for name, value in os.environ.items():
 flood = [socket.socket() for _ in range(800)]
 for each in flood:
     each.setblocking(False)
-    each.connect_ex(("127.0.0.1", 9701))
+    each.connect_ex((DOOR.hostname, DOOR.port))
 allowed = urllib.request.urlopen(WORLD["allowed"], timeout=60).read().decode()
 answered = ask()
 report = {"reached": reached, "allowed": allowed, "answered": answered[:30], "notes": notes}
@@ -139,7 +150,8 @@ open("answer.txt", "w").write(json.dumps(report))
 JUDGE = """
 import json, os, pathlib
 report = json.loads(pathlib.Path(os.environ["AGENTLAB_WORKSPACE"], "answer.txt").read_text())
-is_good = report["reached"] == [] and report["allowed"] == "here" and report["answered"].startswith("{")
+is_good = report["reached"] == REACHED and report["allowed"] == "here"
+is_good = is_good and report["answered"].startswith("{")
 verdict = "pass" if is_good and " 200 " in report["notes"]["own token"] else "fail"
 pathlib.Path(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"]).write_text(json.dumps({"verdict": verdict}))
 """
@@ -151,6 +163,8 @@ class World:
 
     tcp: list[tuple[str, int]] = field(default_factory=list)
     unix: list[str] = field(default_factory=list)
+    everywhere: int = 0
+    """A port on all addresses."""
     allowed: tuple[str, int] = ("", 0)
     came: list[str] = field(default_factory=list)
 
@@ -159,12 +173,17 @@ class World:
         """What the list has."""
         return f"{self.allowed[0]}:{self.allowed[1]}"
 
+    @property
+    def careless(self) -> list[tuple[str, int]]:
+        """Places on all addresses that are no loopback: a bridge leads there."""
+        return [(host, port) for host, port in self.tcp if ":" not in host and not host.startswith("127.")]
+
     def write_agent(self, run_dir: Path) -> str:
         control = str(run_dir / "gateway" / "socket")
         told = {
             "tcp": self.tcp,
             "unix": [*self.unix, control, "/var/run/docker.sock", "/run/docker.sock", "\0/tmp/.X11-unix/X0"],
-            "resolvers": ["8.8.8.8", "127.0.0.53", "127.0.0.11", *_read_resolvers()],
+            "resolvers": ["8.8.8.8", "127.0.0.53", *_read_resolvers()],
             "token": "another-attempt's",
             "allowed": f"http://{self.line}/",
         }
@@ -177,9 +196,12 @@ def _read_resolvers() -> list[str]:
 
 
 def _own_addresses() -> list[str]:
-    """Addresses of this host that are no loopback."""
-    found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
-    return [str(place[0]) for *_, place in found if not str(place[0]).startswith("127.")]
+    """Addresses of this host that are no loopback: of its name, and the one that it would send from."""
+    found = {str(place[0]) for *_, place in socket.getaddrinfo(socket.gethostname(), None)}
+    with socket.socket(type=socket.SOCK_DGRAM) as asking, suppress(OSError):
+        asking.connect(("192.0.2.1", 9))  # nothing is sent
+        found.add(asking.getsockname()[0])
+    return sorted(each for each in found if ":" not in each and not each.startswith("127."))
 
 
 @asynccontextmanager
@@ -207,6 +229,7 @@ async def run_world() -> AsyncIterator[World]:
     everywhere, loopback, allowed, _ = servers
     for each in everywhere.sockets:
         port = each.getsockname()[1]
+        world.everywhere = port if each.family == socket.AF_INET else world.everywhere
         hosts = ["::1"] if each.family == socket.AF_INET6 else ["127.0.0.1", *_own_addresses()]
         world.tcp += [(host, port) for host in hosts]
     world.tcp.append(("127.0.0.1", loopback.sockets[0].getsockname()[1]))
@@ -228,7 +251,7 @@ async def check_that_nothing_else_is_reached(
             kind=kind,
             url=url,
             agent=world.write_agent(folder / "the-run"),
-            grader=JUDGE,
+            grader=JUDGE.replace("REACHED", "[]"),
             plan=dict(plan or {}),
             hosts=(world.line,),
             tasks=2,
@@ -238,7 +261,48 @@ async def check_that_nothing_else_is_reached(
         assert [trial.verdict for trial in ran.trials()] == ["pass", "pass"]
         assert set(world.came) == {"allowed"}
     for task in range(2):
-        events = list(read_doors(ran.attempt(task)))
-        assert {"address_not_allowed", "not_allowed", "bad_request"} <= {each.reason for each in events}
-        assert [each.host for each in events if each.end == "closed"] == [world.allowed[0]]
+        _check_doors(ran.attempt(task), world)
     assert find_daemons(ran.paths.root) == []
+
+
+def _check_doors(attempt: Path, world: World) -> None:
+    events = list(read_doors(attempt))
+    assert {"address_not_allowed", "not_allowed", "bad_request"} <= {each.reason for each in events}
+    assert [each.host for each in events if each.end == "closed"] == [world.allowed[0]]
+
+
+async def check_that_a_plain_users_agents_reach_nothing_else(
+    plain: Path, url: str, sandbox: str, *, is_bridged: bool
+) -> None:
+    """The same with `lab` run by a plain user; over a bridge careless services of the host are reached."""
+    async with run_world() as world:
+        names = [f"tcp {host}:{port}" for host, port in world.careless] if is_bridged else []
+        lab = Killable(
+            folder=plain / "work",
+            url=url,
+            sandbox=sandbox,
+            key="null",
+            plain=plain,
+            tasks=2,
+            agent=world.write_agent(plain / "work/.lab/runs/the-run"),
+            grader=JUDGE.replace('report["reached"]', '[name for name, _ in report["reached"]]').replace(
+                "REACHED", repr(names)
+            ),
+            network=f"{{models: [main], allow: ['{world.line}']}}",
+        )
+        lab.write()
+        await lab.finish()
+        told = [json.loads(each) for each in lab.answers()]
+        verdicts = [
+            json.loads(line)["verdict"] for line in RunPaths(lab.run).trials.read_bytes().splitlines()
+        ]
+        assert verdicts == ["pass", "pass"], [[each["reached"], each["notes"]] for each in told]
+        assert set(world.came) == ({"allowed", "all"} if is_bridged else {"allowed"})
+    for attempt in lab.attempts():
+        _check_doors(attempt, world)
+    if is_bridged:
+        for each in told:
+            found = set(each["notes"]["ports of the host"])
+            assert {9701, 9702, world.everywhere} <= found
+            assert world.tcp[-1][1] not in found  # what listens on the loopback alone
+    assert find_daemons(lab.run) == []
