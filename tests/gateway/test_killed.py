@@ -1,15 +1,18 @@
 """`lab` or its gateway is killed while an agent in bubblewrap hears its model."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from labrunner.sandbox.bubblewrap.program import works_here
-from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.killable import (
+    COUNT,
+    Killable,
+    check_that_a_killed_gateway_cuts_one_connection_of_each,
+    kill,
+)
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
 
@@ -56,19 +59,18 @@ async def test_a_killed_runner_takes_its_gateway_along_where_no_sandbox_outlives
     assert find_daemons(lab.run) == []
 
 
-async def test_a_killed_gateway_is_one_cut_connection_for_its_agent(
-    lab: Killable, provider: Provider
+@pytest.mark.parametrize("kind", ["bubblewrap", "process"])
+async def test_a_killed_gateway_is_one_cut_connection_for_each_agent(
+    tmp_path: Path, provider: Provider, kind: str
 ) -> None:
-    provider.gate = asyncio.Event()
-    process = await lab.start()
-    await asyncio.wait_for(provider.begun.wait(), 60)
-    [pid] = find_daemons(lab.run)
-    os.kill(pid, signal.SIGKILL)
-    provider.gate.set()
-    _, told = await asyncio.wait_for(process.communicate(), 100)
-    assert process.returncode == 0, told.decode()
-    assert len(lab.answers()) == 1
-    [cuts] = lab.run.glob("trials/*/*/workspace/cuts.txt")
-    assert int(cuts.read_text()) >= 1
-    assert [call.end for call in lab.calls()] == ["answered"]
-    assert find_daemons(lab.run) == []
+    network = "{models: [main], allow: full}" if kind == "process" else "{models: [main]}"
+    lab = Killable(
+        folder=tmp_path / "counting",
+        url=provider.url,
+        sandbox=f"{{kind: {kind}}}",
+        tasks=3,
+        agent=COUNT,
+        network=network,
+    )
+    lab.write()
+    await check_that_a_killed_gateway_cuts_one_connection_of_each(lab, provider)

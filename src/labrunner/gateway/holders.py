@@ -1,14 +1,22 @@
 """Attempts that listeners serve: one where a listener is planted, all of a run where it is shared.
 
-Rules: tokens are compared in constant time, with all that there are. Each attempt has only so many
-connections, so that one can't take those of others. Once an attempt is dismissed nothing of it is under way.
+Rules: tokens are compared in constant time, with all that there are. One of the right form that is nobody's
+is of an attempt that is not served yet, after this process was started again, or no longer: who has it may
+come again. Each attempt has only so many connections, so that one can't take those of others. Once an attempt
+is dismissed nothing of it is under way.
 """
 
 import asyncio
 import hmac
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
+
+TOKEN_LENGTH: Final = 40
+"""Hexadecimal digits of an attempt's token."""
+_FORM: Final = re.compile(f"[0-9a-f]{{{TOKEN_LENGTH}}}")
+UNSERVED: Final = "this attempt is not served now: not yet again, or no longer; try again in a moment"
 
 
 class Holder(Protocol):
@@ -78,3 +86,8 @@ class Holders(Generic[H]):
 def is_same_token(one: str, other: str) -> bool:
     """Compare without telling by the time it takes how much was right."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def may_be_served_later(tokens: Sequence[str]) -> bool:
+    """Whether a token that is nobody's now has the form of an attempt's."""
+    return any(_FORM.fullmatch(token) for token in tokens)

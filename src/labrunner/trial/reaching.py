@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 
 from labrunner.errors import SandboxFailed
+from labrunner.gateway.holders import TOKEN_LENGTH
 from labrunner.gateway.process.control import Admit, Halting
 from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
@@ -26,7 +27,7 @@ from labrunner.trial.tapes import find_tapes
 
 def make_door_token(dispatch: str, phase: PhaseName) -> str:
     """The token by which the gateway knows a phase of an attempt."""
-    return hashlib.sha256(f"gateway {phase} {dispatch}".encode()).hexdigest()[:40]
+    return hashlib.sha256(f"gateway {phase} {dispatch}".encode()).hexdigest()[:TOKEN_LENGTH]
 
 
 @dataclass(slots=True, kw_only=True)

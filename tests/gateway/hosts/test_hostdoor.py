@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.trial.reaching import make_door_token
 from tests.kit.gateway.hostfront import TOKEN, HostFront, run_hosts
 from tests.kit.gateway.sites import Site, run_site
 
@@ -71,6 +72,20 @@ async def test_what_is_not_in_the_list_is_refused_with_its_reason(tmp_path: Path
             assert (status != 0) is url.startswith("https")
         assert [each.reason for each in front.events()] == list(refused.values())
         assert {each.end for each in front.events()} == {"refused"}
+    assert site.seen == []
+
+
+async def test_who_has_an_attempts_token_before_it_is_served_again_is_told_to_come_again(
+    tmp_path: Path, site: Site
+) -> None:
+    async with run_hosts(tmp_path, allow(site), names(site), needs_token=True) as front:
+        proxy = front.url.replace("://", f"://lab:{make_door_token('a-dispatch', 'agent')}@")
+        status, told = await curl(front, site, "http://site.test/", "-w", " %{http_code}", proxy=proxy)
+        assert (status, told[-3:]) == (0, "503")
+        status, told = await curl(front, site, "https://site.test/", proxy=proxy)
+        assert status != 0
+        assert "503" in told
+        assert front.events() == []
     assert site.seen == []
 
 

@@ -12,6 +12,7 @@ from labrunner.gateway.recording.calljournal import CallJournal, open_journal
 from labrunner.gateway.serving import wire
 from labrunner.gateway.serving.wire import ClientPatience
 from labrunner.records.facts.model_call import BodyRow, CallRow
+from labrunner.trial.reaching import make_door_token
 from tests.kit.gateway.front import TOKEN, make_client, run_gateway, speak
 from tests.kit.gateway.provider import Provider, run_provider
 
@@ -42,6 +43,16 @@ async def test_without_the_token_nothing_is_served(
         answer = await client.post(front.url + PATH, json=BODY, **given)
         assert answer.status_code == 401
         assert answer.json()["error"]["type"] == "authentication_error"
+        assert (provider.got, front.rows()) == ([], [])
+
+
+async def test_who_has_an_attempts_token_before_it_is_served_again_is_told_to_come_again(
+    tmp_path: Path, provider: Provider
+) -> None:
+    given = {"authorization": f"Bearer {make_door_token('a-dispatch', 'agent')}"}
+    async with run_gateway(tmp_path, provider) as front, httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.post(front.url + PATH, json=BODY, headers=given)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (503, "overloaded_error")
         assert (provider.got, front.rows()) == ([], [])
 
 

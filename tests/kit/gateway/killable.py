@@ -6,13 +6,15 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.facts.model_call import CallRow
 from tests.kit.cli.calling import LAB
 from tests.kit.docker.plainuser import give_to_nobody, write_plain_command
 from tests.kit.gateway.experiments import CLIENT, JUDGE, KEY_NAME
-from tests.kit.gateway.provider import KEY
+from tests.kit.gateway.owning import find_daemons
+from tests.kit.gateway.provider import KEY, Provider
 
 STREAM = (
     CLIENT
@@ -32,6 +34,41 @@ open("cuts.txt", "w").write(str(cuts))
 """
 )
 """Asks for a stream, again when it was cut."""
+
+COUNT = (
+    CLIENT
+    + """
+import http.client, time, urllib.parse
+place = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+head = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+body = json.dumps({"model": "gpt-4o", "messages": [], "max_tokens": 5, "stream": True})
+seen = {"cut": 0, "refused": 0, "later": 0, "other": []}
+said = b""
+while not said:
+    line = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
+    try:
+        line.connect()
+    except OSError:
+        seen["refused"] += 1
+        time.sleep(0.02)
+        continue
+    try:
+        line.request("POST", place.path + "/chat/completions", body, head)
+        answer = line.getresponse()
+        if answer.status == 200:
+            said = answer.read()
+        elif answer.status == 503:
+            seen["later"] += 1
+            time.sleep(0.02)
+        else:
+            seen["other"].append(answer.status)
+    except (http.client.HTTPException, OSError):
+        seen["cut"] += 1
+open("answer.txt", "w").write(said.decode())
+open("seen.json", "w").write(json.dumps(seen))
+"""
+)
+"""Asks for a stream, and counts connections that broke; those that did not come to be are no such thing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +154,12 @@ keep: {{workspace: always}}
         lines = (self.run / "facts/timings.jsonl").read_bytes().splitlines()
         return {each["limits"]["reach"] for line in lines for each in json.loads(line)["attempts"]}
 
+    def seen(self) -> list[Any]:
+        """What each agent counted."""
+        return [
+            json.loads(path.read_text()) for path in sorted(self.run.glob("trials/*/*/workspace/seen.json"))
+        ]
+
     def attempts(self) -> list[Path]:
         """Folders of attempts, those that were cut off too."""
         return sorted(self.run.glob("trials/*/*"))
@@ -139,3 +182,22 @@ keep: {{workspace: always}}
 async def kill(process: asyncio.subprocess.Process) -> None:
     process.send_signal(signal.SIGKILL)
     await process.communicate()
+
+
+async def check_that_a_killed_gateway_cuts_one_connection_of_each(lab: Killable, provider: Provider) -> None:
+    """Kill the gateway while every agent of a lab that counts hears its model: each goes on, and lost one."""
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    async with asyncio.timeout(120):
+        while len(provider.got) < lab.tasks:
+            await asyncio.sleep(0.02)
+    [pid] = find_daemons(lab.run)
+    os.kill(pid, signal.SIGKILL)
+    provider.gate.set()
+    _, told = await asyncio.wait_for(process.communicate(), 150)
+    assert process.returncode == 0, told.decode()
+    assert [each["cut"] for each in lab.seen()] == [1] * lab.tasks
+    assert [each["other"] for each in lab.seen()] == [[]] * lab.tasks
+    assert len(lab.answers()) == len(lab.attempts()) == lab.tasks
+    assert [call.end for call in lab.calls()] == ["answered"] * lab.tasks
+    assert find_daemons(lab.run) == []

@@ -13,7 +13,12 @@ import pytest_asyncio
 
 from tests.kit.docker.plainuser import lab_as_plain_user, plain_place
 from tests.kit.docker.traces import containers_of, networks_of
-from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.killable import (
+    COUNT,
+    Killable,
+    check_that_a_killed_gateway_cuts_one_connection_of_each,
+    kill,
+)
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
 
@@ -123,4 +128,14 @@ async def test_a_plain_user_is_told_what_else_agents_can_reach_and_they_ask_thei
     await lab.finish()
     assert [call.end for call in lab.calls()] == ["answered"]
     assert lab.reaches() == {"bridge"}
+    await check_that_nothing_is_left(lab)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(240)
+async def test_a_killed_gateway_is_one_cut_connection_for_each_of_a_plain_users_containers(
+    plain: Path, provider: Provider, ash: str
+) -> None:
+    lab = make_lab(plain, provider, ash, tasks=2, agent=COUNT)
+    await check_that_a_killed_gateway_cuts_one_connection_of_each(lab, provider)
     await check_that_nothing_is_left(lab)

@@ -6,12 +6,18 @@ import random
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.kit.docker.traces import containers_of
-from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.killable import (
+    COUNT,
+    Killable,
+    check_that_a_killed_gateway_cuts_one_connection_of_each,
+    kill,
+)
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
 from tests.kit.runner.running import committed_bytes
@@ -25,9 +31,9 @@ async def provider() -> AsyncIterator[Provider]:
         yield running
 
 
-def make_lab(folder: Path, provider: Provider, image: str, tasks: int = 1) -> Killable:
+def make_lab(folder: Path, provider: Provider, image: str, tasks: int = 1, **changes: Any) -> Killable:
     sandbox = f'{{kind: docker, image: "{image}", memory_mb: 128, cpus: 1}}'
-    lab = Killable(folder=folder, url=provider.url, sandbox=sandbox, tasks=tasks)
+    lab = Killable(folder=folder, url=provider.url, sandbox=sandbox, tasks=tasks, **changes)
     lab.write()
     return lab
 
@@ -84,6 +90,14 @@ async def test_lab_and_gateway_killed_at_once_cost_a_container_one_connection(
     assert len(lab.attempts()) == 1
     assert find_daemons(lab.run) == []
     assert await containers_of(lab.run) == []
+
+
+@pytest.mark.timeout(240)
+async def test_a_killed_gateway_is_one_cut_connection_for_each_container(
+    tmp_path: Path, ash: str, provider: Provider
+) -> None:
+    lab = make_lab(tmp_path / "counting", provider, ash, 2, agent=COUNT)
+    await check_that_a_killed_gateway_cuts_one_connection_of_each(lab, provider)
 
 
 @pytest.mark.torture

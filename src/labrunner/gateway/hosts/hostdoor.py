@@ -14,7 +14,7 @@ from typing import Final
 import h11
 
 from labrunner.errors import LabError
-from labrunner.gateway.holders import TooManyConnections
+from labrunner.gateway.holders import UNSERVED, TooManyConnections, may_be_served_later
 from labrunner.gateway.hosts.passage import Passage, Turned
 from labrunner.gateway.hosts.proxysession import ProxySession, tell
 from labrunner.gateway.hosts.visitor import HostService, Visitor, Visitors
@@ -89,7 +89,7 @@ class _HostReception:
                 return visitor, request
             if not self._needs_token:
                 return None  # the attempt is over
-            await self._challenge()
+            await self._turn_away(request)
             if not self._wire.is_reusable:
                 return None
 
@@ -105,7 +105,7 @@ class _HostReception:
         await session.answer(request)
         while self._wire.is_reusable and (following := await session.read()) is not None:
             if self._recognise(following) is not visitor:
-                await self._challenge()
+                await self._turn_away(following)
                 return
             await session.answer(following)
 
@@ -114,7 +114,10 @@ class _HostReception:
             return self._guests.find_only()
         return self._guests.find(_find_tokens(read_headers(request.headers)))
 
-    async def _challenge(self) -> None:
+    async def _turn_away(self, request: h11.Request) -> None:
+        if may_be_served_later(_find_tokens(read_headers(request.headers))):
+            await tell(self._wire, 503, UNSERVED)
+            return
         told = "the proxy wants the attempt's token: use the address in HTTPS_PROXY as it is"
         await tell(self._wire, 407, told, _CHALLENGE)
 

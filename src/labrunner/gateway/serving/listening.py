@@ -13,7 +13,7 @@ from typing import Final
 
 from labrunner.errors import LabError
 from labrunner.gateway.dialects.speech import Declined
-from labrunner.gateway.holders import Holders, TooManyConnections
+from labrunner.gateway.holders import UNSERVED, Holders, TooManyConnections, may_be_served_later
 from labrunner.gateway.reception import MAX_UNHEARD, Unheard, receive
 from labrunner.gateway.serving.caller import Caller
 from labrunner.gateway.serving.errorshape import write_error
@@ -107,5 +107,7 @@ async def _turn_away(wire: Wire, head: RequestHead, service: Service) -> None:
     link = service.links.get(head.path.split("/")[1])
     told = "the key is not this attempt's token: use the one in the environment of the agent"
     declined = Declined(status=401, kind="authentication_error", message=told)
+    if may_be_served_later(find_tokens(head.headers, head.query)):
+        declined = Declined(status=503, kind="overloaded_error", message=UNSERVED)
     dialect = link.entry.dialect if link else "openai"
-    await wire.send_whole(401, write_error(dialect, declined), closes=True)
+    await wire.send_whole(declined.status, write_error(dialect, declined), closes=True)

@@ -29,7 +29,7 @@ from labrunner.sandbox.docker.engine.images import Images
 from labrunner.sandbox.docker.engine.labels import PROBE, Role, Tag, is_orphan
 from labrunner.sandbox.docker.engine.reconnect import outlast
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts, NetworkFacts
-from labrunner.sandbox.docker.furnishing import furnish, make_basics, tell_limits
+from labrunner.sandbox.docker.fittings import furnish, make_basics, tell_limits
 from labrunner.sandbox.docker.networking.membership import Membership
 from labrunner.sandbox.docker.networking.run_networks import RunNetworks, find_way
 from labrunner.sandbox.docker.probing.container_check import (
