@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from labrunner.cli.beside import with_pages
 from labrunner.cli.carrying.signature import add_command
 from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.cli.pieces import make_app
@@ -66,7 +67,8 @@ def _continue_one(paths: RunPaths, asked: Asked) -> Turn:
         env_file=Path(remembered) if remembered else None,
     )
     options = replace(options, runs_dir=paths.root.parent)
-    end = run_alone(continue_run(paths, options, asked.overrides, watch))
+    watching = with_pages(watch, opens=bool(asked.of_command.get("view")))
+    end = run_alone(continue_run(paths, options, asked.overrides, watching))
     if end is None:
         _tell(f"{paths.root.name}: nothing to do, it succeeded", asked)
         tell_done_before(paths, as_json=_is_json(asked))

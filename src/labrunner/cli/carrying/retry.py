@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from labrunner.cli.beside import with_pages
 from labrunner.cli.carrying.target import Call, make_target_app
 from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.display.sitting import tell_checks, tell_end, watch
@@ -39,7 +40,7 @@ def _retry_one(planned: RetryPlan, call: Call) -> Turn:
         tell_plan(planned)
         return Turn(ExitCode.SUCCESS)
     options = call.options(on_checks=tell_checks)
-    end = run_alone(carry_out_retry(planned, options, watch, on_plan=tell_plan))
+    end = run_alone(carry_out_retry(planned, options, with_pages(watch, opens=call.view), on_plan=tell_plan))
     tell_end(end, as_json=call.as_json)
     return Turn(end.exit_code, end.is_interrupted)
 

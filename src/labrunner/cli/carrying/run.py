@@ -9,6 +9,7 @@ from functools import partial
 
 from labrunner.analysis.judging.requirements import Requirements, refuse_impossible, refuse_unknown
 from labrunner.analysis.sums.tally import declared_metric
+from labrunner.cli.beside import with_pages
 from labrunner.cli.carrying.target import Call, make_target_app
 from labrunner.cli.carrying.turns import Turn, in_turn
 from labrunner.cli.catalogue import COMMANDS
@@ -46,7 +47,7 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call)
     else:
-        end = run_alone(run_experiment(experiment, options, watch))
+        end = run_alone(run_experiment(experiment, options, with_pages(watch, opens=call.view)))
     if requirements and end.exit_code is ExitCode.SUCCESS:
         return Turn(_tell_judged(end, requirements, as_json=call.as_json), end.is_interrupted)
     tell_end(end, as_json=call.as_json)
@@ -72,7 +73,8 @@ def _run_reusing(experiment: Experiment, options: RunOptions, call: Call) -> Run
     from labrunner.display.takeover import tell_plan
     from labrunner.runner.again.retrying import carry_out_retry
 
-    return run_alone(carry_out_retry(plan_reusing(experiment, call), options, watch, on_plan=tell_plan))
+    watching = with_pages(watch, opens=call.view)
+    return run_alone(carry_out_retry(plan_reusing(experiment, call), options, watching, on_plan=tell_plan))
 
 
 def _warn_of_first_error(experiment: Experiment) -> None:

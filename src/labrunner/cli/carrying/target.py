@@ -57,6 +57,7 @@ class Call:
     log_dir: Path
     as_json: bool = False
     dry_run: bool = False
+    view: bool = False
     offline: bool = False
     no_install: bool = False
     installs: bool = False

@@ -7,24 +7,29 @@ import secrets
 import socket
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
 
 from labrunner.cli import signals
 from labrunner.cli.pieces import LogDir, make_app
-from labrunner.display.text.saying import say
-from labrunner.errors import InputError
+from labrunner.display.text.saying import say, say_aside
+from labrunner.errors import InputError, LabError
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.listing import DEFAULT_RUNS, find_run
+from labrunner.store.reading.run_state import read_state
 from labrunner.view.web.guard import LOOPBACK
 from labrunner.view.web.webserver import EVERYWHERE, Served, serving
 
+LOOK_S: Final = 0.5
+LINGER_S: Final = 600.0
+"""How long pages that somebody has looked at stay, when nobody does any more and their run is over."""
 app = make_app()
 
 _What = Annotated[
@@ -61,13 +66,27 @@ def view(
     asyncio.run(_serve(runs_dir, path, _Listening(host=host, port=port, token=token), opens=not no_open))
 
 
+def view_beside(run: str) -> None:
+    """Serve the pages of a run that goes on, until it is over and nobody looks: `lab run --view`."""
+    signals.leave_at_once()
+    paths = RunPaths(Path(run))
+    listening = _Listening(host="127.0.0.1", port=None, token=None, until=paths)
+    path = f"/run/{quote(paths.root.name, safe='')}"
+    try:
+        asyncio.run(_serve(paths.root.parent, path, listening, opens=True))
+    except LabError as error:
+        say_aside(f"--view: {error.describe()}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listening:
-    """Where to listen."""
+    """Where to listen, and how long."""
 
     host: str
     port: int | None
     token: str | None
+    until: RunPaths | None = None
+    """Until this run is over, and nobody looks; else until Ctrl-C."""
 
 
 def find_target(log_dir: Path, what: str | None) -> tuple[Path, RunPaths | None]:
@@ -93,9 +112,23 @@ async def _serve(runs_dir: Path, path: str, listening: _Listening, *, opens: boo
             say(f"from your own machine: {line}")
         elif opens and _has_screen():
             threading.Thread(target=webbrowser.open, args=(place.address(path),), daemon=True).start()
-        say("Ctrl-C ends this.")
+        if listening.until is None:
+            say("Ctrl-C ends this.")
         sys.stdout.flush()
-        await asyncio.Event().wait()
+        await (asyncio.Event().wait() if listening.until is None else stay(listening.until, place))
+
+
+async def stay(run: RunPaths, place: Served, linger_s: float = LINGER_S) -> None:
+    """Wait until a run is over and nobody looks at it: a page in the background does not, for a while."""
+    seen_at: float | None = None
+    while True:
+        now = time.monotonic()
+        if place.feed is not None and place.feed.is_heard:
+            seen_at = now
+        is_over = await asyncio.to_thread(read_state, run) != "started"
+        if is_over and (seen_at is None or now - seen_at > linger_s):
+            return
+        await asyncio.sleep(LOOK_S)
 
 
 def tell_tunnel(place: Served, environment: Mapping[str, str]) -> str | None:

@@ -149,6 +149,15 @@ TELLING_OPTIONS: Final = (
         about="Show progress and how it ended; by default where standard error is a terminal.",
     ),
     RunOption(
+        name="view",
+        goal=OfCommand("view"),
+        flags=("--view",),
+        help="open the run's pages beside it (= `lab view`); they stay while somebody looks",
+        commands=("run", "retry", "continue"),
+        word=bool,
+        functions=(),
+    ),
+    RunOption(
         name="dry_run",
         goal=OfCommand("dry_run"),
         flags=("--dry-run",),

@@ -24,6 +24,11 @@ class Feed:
         self._listeners: set[asyncio.Queue[str]] = set()
         self._is_heard = asyncio.Event()
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether a page listens."""
+        return bool(self._listeners)
+
     @asynccontextmanager
     async def listen(self) -> AsyncIterator["asyncio.Queue[str]"]:
         """Names of runs that have changed, until the context ends."""

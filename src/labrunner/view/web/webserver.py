@@ -39,6 +39,8 @@ class Served:
     host: str
     port: int
     token: str | None
+    feed: Feed | None = None
+    """Through which pages listen."""
 
     def address(self, path: str = "/") -> str:
         """What to open; with the token, which the server takes out of the address again."""
@@ -65,7 +67,7 @@ async def serving(
     guard, lookout = make_guard(host, token), Lookout(runs_dir)
     feed = Feed(lookout)
     door = _listen(host, port)
-    place = Served(host=host, port=door.getsockname()[1], token=token)
+    place = Served(host=host, port=door.getsockname()[1], token=token, feed=feed)
     app = make_app(lookout, feed, guard, place.port)
     # Whoever listens to the feed is let go when its page is gone, and when this ends.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=LAST_WORDS_S)
