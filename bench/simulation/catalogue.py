@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
-from bench.simulation import studies
+from bench.simulation import studies, together
 from bench.simulation.populations import KINDS, LAYOUTS, PAIRS, SAME
 from bench.simulation.studies import Figures
 
@@ -132,6 +132,37 @@ CATALOGUE: Final = (
         long=list(product(LAYOUTS, (0.0, 0.3, 1.0), (1, 3))),
         long_runs=2_000,
         bounds={"coverage": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="run again, rates",
+        run=together.cover_rerun,
+        quick=[*product((3, 10), (1, 5), ("mild", "u-shaped"), (0.5, 0.95))],
+        quick_runs=1_000,
+        long=list(product((1, 3, 5, 10, 30), (1, 3, 10), KINDS, (0.1, 0.5, 0.9, 0.98))),
+        long_runs=2_000,
+        bounds={"coverage": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="run again, scores",
+        run=together.cover_rerun_scores,
+        quick=list(product((1, 5), (2, 5), (0.0, 1.0))),
+        quick_runs=1_000,
+        long=list(product((1, 3, 5, 10, 30), (2, 3, 5, 10), (0.0, 0.5, 1.0))),
+        long_runs=4_000,
+        bounds={"coverage": (0.93, 1.0)},
+        options={},
+    ),
+    Study(
+        name="families",
+        run=together.hold_family,
+        quick=[(2, 1), (5, 0), (5, 1), (5, 5)],
+        quick_runs=500,
+        long=[(2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 3), (5, 0), (5, 1), (5, 3), (5, 5)],
+        long_runs=5_000,
+        bounds={"held": (0.9, 1.0), "misled": (0.0, 0.055)},
+        apart={(count, count): {"held": (0.94, 1.0)} for count in (2, 3, 5)},
         options={},
     ),
     Study(

@@ -203,6 +203,34 @@ def _groups(
     )
 
 
+def _again(
+    rates: Sequence[tuple[Setting, Figures]], scores: Sequence[tuple[Setting, Figures]]
+) -> Iterator[str]:
+    rows = []
+    for tasks, trials in sorted({setting[:2] for each in (rates, scores) for setting, _ in each}):
+        spans = (
+            _span([figures["coverage"] for setting, figures in each if setting[:2] == (tasks, trials)])
+            for each in (rates, scores)
+        )
+        rows.append((str(tasks), str(trials), *spans))
+    yield from _table(
+        "**These tasks run again**: coverage of a mean rate of 0.1 to 0.98, and of a mean of other scores "
+        f"whose tasks scatter alike or unlike ({find('run again, rates').long_runs:,} and "
+        f"{find('run again, scores').long_runs:,} runs each).",
+        ("tasks", "K", "rates", "other scores"),
+        rows,
+    )
+
+
+def _families(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
+    yield from _table(
+        "**Families**: several comparisons of 12 tasks, some without a true difference: how often all "
+        f"intervals hold, and how often any conclusion misleads ({find('families').long_runs:,} runs each).",
+        ("comparisons", "without a difference", "all intervals hold", "any misleads"),
+        [(str(s[0]), str(s[1]), _share(f["held"]), _share(f["misled"])) for s, f in found],
+    )
+
+
 def _power(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
     names: dict[Any, str] = {sizes: name for name, sizes in TAKEN.items()}
     rows = [
@@ -252,6 +280,8 @@ TABLES: Final[Sequence[tuple[tuple[str, ...], Callable[..., Iterator[str]]]]] = 
     (("pass@k",), _repeated),
     (("no difference", "a difference", "these tasks"), _pairs),
     (("groups, mean", "groups, difference"), _groups),
+    (("run again, rates", "run again, scores"), _again),
+    (("families",), _families),
     (("power",), _power),
     (("retries",), _retries),
     (("no outage", "an outage"), _outages),

@@ -9,7 +9,22 @@ from bench.simulation.populations import PAIRS
 from bench.simulation.tables import BEGIN, BEGIN_LIMITS, END, PAGE, render, render_limits
 
 NOTHING = dict.fromkeys(
-    (*REPEATED, "coverage", "cr2", "shown", "here", "t", "lost", "promised", "rate", "odds", "told"), 0.0
+    (
+        *REPEATED,
+        "coverage",
+        "cr2",
+        "shown",
+        "here",
+        "t",
+        "lost",
+        "promised",
+        "rate",
+        "odds",
+        "told",
+        "held",
+        "misled",
+    ),
+    0.0,
 )
 
 

@@ -125,8 +125,8 @@ class Comparison:
 def compare_all(pairs: Sequence[tuple[Arm, Arm]]) -> tuple[Comparison, ...]:
     """Compare (baseline, other) pairs as one family."""
     found = [_compare(baseline, other) for baseline, other in pairs]
-    here = _adjust([one.here for one in found], [one.reach for one in found])
-    others = _adjust([one.others for one in found], [one.reach for one in found])
+    here = adjust_family([one.here for one in found], [one.reach for one in found])
+    others = adjust_family([one.others for one in found], [one.reach for one in found])
     judged = [
         replace(one, here=first, others=second, family=len(found), detectable=_detectable(one, len(found)))
         for one, first, second in zip(found, here, others, strict=True)
@@ -298,7 +298,7 @@ def _count(pairing: Pairing, of: Callable[[Cell], int]) -> int:
     return sum(of(task.baseline) + of(task.other) for task in pairing.tasks)
 
 
-def _adjust(answers: Sequence[Answer | None], reaches: Sequence[float | None]) -> list[Answer | None]:
+def adjust_family(answers: Sequence[Answer | None], reaches: Sequence[float | None]) -> list[Answer | None]:
     """Holm over all that was asked, in p-values and intervals; what has no answer counts as not shown."""
     p_values = [1.0 if answer is None else answer.p for answer in answers]
     return [
