@@ -197,7 +197,7 @@ def interval_here(scores: list[list[float]], scale: Scale) -> tuple[float, float
     if not whole:
         return None
     typical = float(np.mean([np.var(each, ddof=1) for each in scores if len(each) > 1]))
-    degrees = whole**2 / sum(square**2 / (free + 2) for square, free in known) - 2
+    degrees = whole**2 / sum(square**2 / (free + 1) for square, free in known) - 1
     degrees = min(sum(free for _, free in known), max(1.0, degrees))
     error = math.sqrt(whole + typical * sum(len(each) == 1 for each in scores)) / n
     low, high = stats.t.interval(0.95, degrees, loc=p, scale=error)
@@ -273,7 +273,7 @@ def _luck(tasks: Pairs) -> tuple[float, float]:
             squares.append((mean if math.isnan(variance) else variance) / len(values))
             known.append((0.0 if math.isnan(variance) else variance / len(values), len(values) - 1))
     whole, most = sum(square for square, _ in known), sum(freedom for _, freedom in known)
-    found = whole**2 / sum(square**2 / (freedom + 2) for square, freedom in known if freedom) - 2
+    found = whole**2 / sum(square**2 / (freedom + 1) for square, freedom in known if freedom) - 1
     return math.sqrt(sum(squares)) / len(tasks), min(float(most), max(1.0, found))
 
 

@@ -9,8 +9,12 @@ told from how tasks differ, and the spread of their differences stands for both:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from labrunner.analysis.inference.permutation import Contrast
+
+HALF_BIAS: Final = 1.0
+"""Of the two degrees of freedom by which a square's own square comes out too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +70,13 @@ def _part(scores: Sequence[float], typical: float) -> _Part:
 def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
     """Degrees of freedom of a sum of squared errors, each with those that it is known by.
 
-    Satterthwaite's, without the bias that few of them bring into the squares.
+    Satterthwaite's, without half of the bias that few of them bring into the squares: with all of it the
+    interval is wider than need be where parts are alike, without any too narrow where they are very unlike.
     """
     whole = math.fsum(square for square, _ in parts)
-    squared = math.fsum(square * square / (freedom + 2) for square, freedom in parts)
+    squared = math.fsum(square * square / (freedom + HALF_BIAS) for square, freedom in parts)
     most = math.fsum(freedom for _, freedom in parts)
-    return min(most, max(1.0, whole * whole / squared - 2)) if squared else most
+    return min(most, max(1.0, whole * whole / squared - HALF_BIAS)) if squared else most
 
 
 def _by_differences(differences: Sequence[float]) -> Luck | None:
