@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Bytecode of our own packages is worth keeping, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench torture schemas clean
+.PHONY: demo test check bench torture agents schemas clean
 
 demo: $(STAMP)
 	@bash scripts/demo
@@ -23,6 +23,9 @@ bench: $(STAMP)
 
 torture: $(STAMP)
 	@bash scripts/torture
+
+agents: $(STAMP)
+	@bash scripts/agents
 
 schemas: $(STAMP)
 	$(PY) -m labrunner.records.schema

@@ -6,7 +6,9 @@ import pytest
 
 from labrunner.errors import GraderFailed
 from labrunner.files.strangers.hostile import Refusal
-from labrunner.records.completion import Graded, PhaseFact
+from labrunner.policy.call_blame import CallBlame
+from labrunner.records.cause import Cause
+from labrunner.records.completion import Failed, Graded, PhaseFact
 from labrunner.records.encoding.ids import Ids
 from labrunner.trial.classification import AgentFacts, end_before_grading
 from labrunner.trial.judgement import Identity, judge
@@ -44,6 +46,15 @@ def test_changing_the_system_elsewhere_is_graded() -> None:
 
 def test_who_must_not_change_the_system_and_does_not_is_graded() -> None:
     assert end_before_grading(facts(must_not_change_system=True), grade_on_agent_failure=True) is None
+
+
+@pytest.mark.parametrize("exit_tells", [True, False])
+def test_an_agent_whose_exit_tells_nothing_is_judged_by_its_last_call(exit_tells: bool) -> None:
+    blame = CallBlame(cause=Cause.PROVIDER, reason="provider_error", message="its last call failed")
+    agent = replace(facts(exit_tells=exit_tells), blame=blame)
+    end = end_before_grading(agent, grade_on_agent_failure=True)
+    assert (end is None) == exit_tells
+    assert exit_tells or (isinstance(end, Failed) and end.cause == Cause.PROVIDER)
 
 
 def test_a_grader_that_only_prints_is_told_where_to_write() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from labrunner.depot.carried import LIBRARIES, LOADER
 from labrunner.depot.npm_packages import node_program
 from labrunner.depot.package_tools import InstallFailed
 from labrunner.depot.python_packages import write_python_start
@@ -26,10 +27,11 @@ for each in /lib/ld-musl-*.so.1; do [ -e "$each" ] && libc=musl; done
 for each in /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.*; do [ -e "$each" ] && libc=glibc; done
 """
 _NODE: Final = """node=$here/NODE
-"$node" --version >/dev/null 2>&1 || node=$(command -v node) ||
-  cant "the Node that comes with it runs on glibc, this image has libc: $libc, and no node of its own"
-exec "$node" "$here"/PROGRAM "$@"
+"$node" --version >/dev/null 2>&1 && exec "$node" "$here"/PROGRAM "$@"
+libraries=$here/node/LIBRARIES
+exec "$libraries"/LOADER --library-path "$libraries" --argv0 "$node" "$node" "$here"/PROGRAM "$@"
 """
+"""By itself where the image has what it needs; else by the loader that came along."""
 
 
 def write_launchers(release: Release, tree: Path) -> None:
@@ -55,7 +57,12 @@ def _write_body(name: str, program: str | ProgramPart, release: Release, tree: P
         return
     file = _find(release.fill(program), release, tree)
     if release.install.node is not None:
-        yield _NODE.replace("NODE", str(node_program())).replace("PROGRAM", quote(file))
+        yield (
+            _NODE.replace("NODE", str(node_program()))
+            .replace("LIBRARIES", LIBRARIES)
+            .replace("LOADER", LOADER)
+            .replace("PROGRAM", quote(file))
+        )
     else:
         yield f'exec "$here"/{quote(file)} "$@"\n'
 

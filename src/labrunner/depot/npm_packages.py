@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from labrunner.depot.carried import LIBRARIES, carry_libraries
 from labrunner.depot.package_tools import ask_tool, find_tool
 from labrunner.experiment.agents.installed import Release, arch
 from labrunner.files.strangers.removal import remove_tree
@@ -34,12 +35,21 @@ def fetch_npm(release: Release, tree: Path) -> None:
     wanted = [each if "@" in each[1:] or "$version" in each else f"{each}@$version" for each in named]
     _install([release.fill(each) for each in wanted], tree, release.label)
     if install.node is not None:
-        _install([f"node-linux-{arch()}@{install.node}"], tree / "node", f"Node {install.node}")
+        _bring_node(install.node, tree)
 
 
 def node_program() -> Path:
     """Where Node's program lies in a tree."""
     return NODE / f"node-linux-{arch()}" / "bin" / "node"
+
+
+def _bring_node(version: str, tree: Path) -> None:
+    """Bring Node's program, with the libraries that it needs; not what is for building with it."""
+    _install([f"node-linux-{arch()}@{version}"], tree / "node", f"Node {version}")
+    program = tree / node_program()
+    for unused in ("include", "share"):
+        remove_tree(program.parents[1] / unused)
+    carry_libraries([program], tree / "node" / LIBRARIES)
 
 
 def _install(packages: Sequence[str], folder: Path, label: str) -> None:

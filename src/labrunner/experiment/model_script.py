@@ -35,7 +35,7 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One answer, and when it is given: the first one that fits is."""
 
     when: str | None = None
-    """Text that the last message holds."""
+    """Text of what was said to the model since it last spoke."""
     sample: str | None = None
     """Text that the user says before the model first speaks."""
     turn: int | None = None
@@ -65,7 +65,7 @@ class Moment:
     first: str
     """What the user says before the model first speaks."""
     last: str
-    """The message that is to be answered."""
+    """What is to be answered: all that was said to the model since it last spoke."""
     turn: int
     """How many answers there were before."""
     model: str | None = None

@@ -53,6 +53,8 @@ class AgentFacts:
     """The first cap that refused a call of its models."""
     blame: CallBlame | None = None
     """Whom the calls of its models blame."""
+    exit_tells: bool = True
+    """Whether exit status 0 says that it got through."""
 
     @property
     def succeeded(self) -> bool:
@@ -136,7 +138,7 @@ def _blame_calls(agent: AgentFacts) -> Failed | None:
     blame = agent.blame
     if blame is None or agent.ended_by not in (None, "timeout"):
         return None
-    if agent.succeeded and not blame.holds_in_any_case:
+    if agent.succeeded and agent.exit_tells and not blame.holds_in_any_case:
         return None
     ended = "ran into its time limit" if agent.end.timed_out else f"ended with {_describe_exit(agent)}"
     return Failed(cause=blame.cause, reason=blame.reason, message=f"the agent {ended}; {blame.message}")

@@ -135,6 +135,7 @@ class Ledger:
             must_not_change_system=phases.must_not_change_system(self.scene.context.experiment),
             cap=self.cap,
             blame=self.blame,
+            exit_tells=agent.exit_tells,
         )
 
     def barrier_note(self) -> BarrierNote:

@@ -44,6 +44,8 @@ class Recipe:
     changes: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+    libraries: tuple[str, ...] = ()
+    """Of the C library, beside those that its programs need."""
     open_to_all: tuple[str, ...] = ()
     """Folders that every user may write."""
 
@@ -67,6 +69,13 @@ BATTLEFIELD = Recipe(
     files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n"), ("usr/local/bin/tool", "honest\n")),
     open_to_all=("usr/local/bin",),
 )
+GLIBC = Recipe(
+    name="glibc",
+    tools=(Path("/bin/bash"),),
+    libraries=("librt.so.1", "libpthread.so.0", "libdl.so.2", "libm.so.6"),
+)
+"""What every system with glibc has; no Python, no Node."""
+NO_LIBC = Recipe(name="nolibc")
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))
 
@@ -107,6 +116,9 @@ def pack(recipe: Recipe) -> bytes:
             add_program(archive, recipe.shell, "bin/sh")
         for tool in recipe.tools:
             add_program(archive, tool, f"usr/bin/{tool.name}")
+        for library in recipe.libraries:
+            [path] = Path("/lib").glob(f"*-linux-gnu/{library}")
+            archive.add(path.resolve(), str(path)[1:])
         if recipe.python:
             add_python(archive)
     return packed.getvalue()

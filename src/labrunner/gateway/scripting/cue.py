@@ -34,7 +34,7 @@ def read_cue(protocol: Protocols, model: str, body: JsonMap) -> Cue:
     said = [_is_models(item) for item in items]
     moment = Moment(
         first=_find_opening(items, said),
-        last=_find_text(items[-1]) if items else "",
+        last=_find_latest(items, said),
         turn=_count_turns(said),
         model=model,
     )
@@ -45,6 +45,12 @@ def _find_opening(items: list[JsonMap], said: list[bool]) -> str:
     """What the user says before the model first speaks: agents put messages of their own beside the task."""
     opening = items[: said.index(True)] if True in said else items
     return "\n".join(_find_text(item) for item in opening if item.get("role", "user") == "user")
+
+
+def _find_latest(items: list[JsonMap], said: list[bool]) -> str:
+    """What was said to the model since it last spoke: results of tools, reminders after them."""
+    ended = next((at for at in range(len(said), 0, -1) if said[at - 1]), 0)
+    return "\n".join(_find_text(item) for item in items[ended:] or items[-1:])
 
 
 def make_id(number: int, turn: int) -> str:

@@ -1,0 +1,51 @@
+"""Every agent of the catalogue in containers without a network, without Python and without Node."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.labels import PLACE
+from tests.kit.agents.playing import check_play
+from tests.kit.agents.roles import ROLES
+from tests.kit.docker.testimages import GLIBC, NO_LIBC, Images
+
+CACHE = os.environ.get("XDG_CACHE_HOME")
+WITHOUT_LIBC = ("codex", "mini-swe-agent")
+"""Those that bring all that they need."""
+
+
+async def list_containers() -> list[str]:
+    engine = Engine()
+    try:
+        return [each.name for each in await engine.list(PLACE)]
+    finally:
+        await engine.close()
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own cache again: agents are large."""
+    if CACHE is None:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", CACHE)
+
+
+@pytest.mark.agents
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("agent", sorted(ROLES))
+def test_an_agent_plays_three_tasks_in_a_container(agent: str, tmp_path: Path, images: Images) -> None:
+    check_play(agent, tmp_path, {"image": asyncio.run(images(GLIBC))})
+    assert asyncio.run(list_containers()) == []
+
+
+@pytest.mark.agents
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("agent", WITHOUT_LIBC)
+def test_an_agent_needs_no_c_library_of_its_image(agent: str, tmp_path: Path, images: Images) -> None:
+    check_play(agent, tmp_path, {"image": asyncio.run(images(NO_LIBC))})
