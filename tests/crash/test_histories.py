@@ -10,7 +10,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -90,9 +89,11 @@ class Histories(RuleBasedStateMachine):
         self._runs.append(ModelRun(run_id=f"run-{len(self._runs)}", sources=sources))
         self._carry_out("retry", failing, death)
 
-    @precondition(lambda self: not self.newest.is_over and self.newest.run_id not in self._reports)
     @rule()
     def recover(self) -> None:
+        # No precondition: how far a killed process came is not the same each time, which Hypothesis refuses.
+        if self.newest.is_over or self.newest.run_id in self._reports:
+            return
         job = Job(experiment="", runs_dir=str(self._runs_dir), run_id=self.newest.run_id, action="recover")
         heard = self._driver.run(job)
         assert heard.code == 0, heard.told
