@@ -79,6 +79,19 @@ def test_a_limit_that_can_not_be_is_refused_before_a_run(tmp_path: Path) -> None
     assert not (tmp_path / ".lab" / "runs" / "never").exists()
 
 
+def test_a_run_shows_the_pairs_that_it_is_held_to(tmp_path: Path) -> None:
+    write_experiment(tmp_path, tasks=2, extra="variants: [{id: a}, {id: b}, {id: c}]\n")
+    done = lab("run", "--require", "c ~ b within 0.5", "--fail-on-error=false", cwd=tmp_path)
+    assert done.code == 4, done.err
+    assert "c against b" in done.out
+    assert "adjusted for 3 comparisons" in done.out
+    assert "not met: c ~ b within 0.5: not enough data: 2 tasks are too few to speak of others" in done.err
+    alone = lab("run", "--require", "c ~ b within 5", cwd=tmp_path)
+    assert alone.code == 2
+    assert "trials finished" in alone.out
+    assert "'c ~ b within 5': differences of `pass` are at most 1" in alone.err
+
+
 def test_marked_trials_are_counted_bounded_and_named_with_their_reasons(tmp_path: Path) -> None:
     grid = make_grid(tasks=10, variants=("a", "b"), replications=2)
     write_run(

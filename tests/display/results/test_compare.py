@@ -1,7 +1,10 @@
+import re
+
 from labrunner.analysis.comparing.comparison import compare_all
 from labrunner.analysis.comparing.power import estimate_pilots, layout_of, make_grid
 from labrunner.display.results.compare import show_comparisons
 from labrunner.display.results.power import show_power
+from labrunner.experiment.resolved import DeclaredMetric
 from tests.kit.analysis.arms import ERROR, make_arm
 from tests.kit.display.printing import to_text
 
@@ -42,6 +45,23 @@ def test_everything_to_judge_a_comparison_by_is_told() -> None:
     assert "dropped 1 task: no graded trial of base (t9)" in told
     assert "better with new task before after a trial before, one after" in told
     assert "t8 1.000 0.000 t8.base.0-de738175bb t8.new.0-" in told
+
+
+def test_the_interval_that_errors_leave_open_stands_beside_their_range() -> None:
+    before = {f"t{n}": [10.0 + n, 11.0 + n] for n in range(9)}
+    after: dict[str, list[float | None]] = {name: [5.0, 6.0] for name in before}
+    after["t0"] = [5.0, ERROR]
+    scale = DeclaredMetric(name="seconds", better="lower", min=0.0, max=60.0)
+    arms = [
+        make_arm("base", dict(before), metric="seconds", declared=scale),
+        make_arm("new", after, metric="seconds", declared=scale),
+    ]
+    (found,) = compare_all([(arms[0], arms[1])])
+    assert found.conclusion == "undecided because of errors"
+    assert found.errors is not None
+    assert found.errors.low < found.errors.high < 0
+    told = unwrapped(to_text(show_comparisons([found], None), 110))
+    assert re.search(r"however 1 errored trial had ended; its interval is then within -\d+\.\d+ to \d", told)
 
 
 def test_it_keeps_within_80_columns() -> None:

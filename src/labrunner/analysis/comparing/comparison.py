@@ -231,6 +231,14 @@ def improvement(comparison: Comparison, better: str, level: float) -> Span | Non
     Ends are those that the least and the most favourable outcome of the errored trials leave. None where
     there is no answer, or where nothing bounds what an errored trial would have scored.
     """
+    found = open_span(comparison, level)
+    if found is None or (better == comparison.other) == (not comparison.is_lower_better):
+        return found
+    return Span(low=-found.high, high=-found.low, level=level)
+
+
+def open_span(comparison: Comparison, level: float) -> Span | None:
+    """The interval of the difference, however errored trials had ended; None as for `improvement`."""
     answers = [comparison.answer]
     if comparison.errors is not None:
         answers += [comparison.errors.at_low, comparison.errors.at_high]
@@ -238,10 +246,7 @@ def improvement(comparison: Comparison, better: str, level: float) -> Span | Non
     if comparison.has_unbounded_errors or len(known) < len(answers):
         return None
     spans = [answer.span(level, comparison.reach) for answer in known]
-    low, high = min(span.low for span in spans), max(span.high for span in spans)
-    if (better == comparison.other) == (not comparison.is_lower_better):
-        return Span(low=low, high=high, level=level)
-    return Span(low=-high, high=-low, level=level)
+    return Span(low=min(span.low for span in spans), high=max(span.high for span in spans), level=level)
 
 
 def _is_finished(*cells: Cell) -> bool:

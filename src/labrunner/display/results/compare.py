@@ -5,7 +5,12 @@ from typing import Final
 
 from rich.console import RenderableType
 
-from labrunner.analysis.comparing.comparison import Comparison, Range, is_conclusion_safe_from_retries
+from labrunner.analysis.comparing.comparison import (
+    Comparison,
+    Range,
+    is_conclusion_safe_from_retries,
+    open_span,
+)
 from labrunner.analysis.comparing.flips import Flip
 from labrunner.analysis.comparing.pairing import Dropped
 from labrunner.analysis.comparing.questions import Answer
@@ -177,7 +182,14 @@ def _describe_errors(comparison: Comparison) -> str:
     if errors is None:
         return ""
     told = f"{_describe_range(errors)}, however {format_count(errors.trials, 'errored trial')} had ended"
-    return f"{told}{_describe_more(errors, comparison)}"
+    return f"{told}{_describe_more(errors, comparison)}{_describe_span(comparison)}"
+
+
+def _describe_span(comparison: Comparison) -> str:
+    """The interval that errors leave open: a range without zero may be part of one with it."""
+    answer = comparison.answer
+    span = open_span(comparison, answer.interval.level) if answer else None
+    return f"; its interval is then within {format_range(span.low, span.high)}" if span else ""
 
 
 def _describe_retries(comparison: Comparison) -> str:
