@@ -141,9 +141,9 @@ def test_the_plan_tells_who_answers_and_by_whose_key(experiment: Experiment) -> 
     for expected in (
         "models (through the gateway)",
         "own openai: at its own provider, key in OPENAI_API_KEY; may carry out web_search itself; "
-        "10 requests at once, 3 retries",
+        "10 requests at once, 5 retries",
         "mock gemini: answered by the script /e/answers.json sha256:1; 10 requests at once, 1 retry",
-        "near openai: http://h/v1, no key; prices of m; 10 requests at once, 3 retries",
+        "near openai: http://h/v1, no key; prices of m; 10 requests at once, 5 retries",
     ):
         assert expected in lines
     assert "models (through the gateway)" not in lines_of(experiment)

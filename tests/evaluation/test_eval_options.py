@@ -136,8 +136,8 @@ def test_models_that_the_environment_names_do_not_run_an_experiment_file_once_ea
 
 def test_a_zero_for_python_tasks_is_refused_for_an_experiment_file_too(tmp_path: Path) -> None:
     file = write_experiment(tmp_path / "x") / "experiment.yaml"
-    with pytest.raises(InputError, match="max_retries: is for tasks written in Python"):
-        evaluate(file, max_retries=0, log_dir=tmp_path / "runs", display=False)
+    with pytest.raises(InputError, match="--cost-limit: is for tasks written in Python"):
+        evaluate(file, cost_limit=0.0, log_dir=tmp_path / "runs", display=False)
 
 
 def test_a_retry_of_an_experiment_file_s_run_refuses_what_is_for_python_tasks(tmp_path: Path) -> None:

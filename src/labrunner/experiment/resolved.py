@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from labrunner.policy.budget import Budget
-from labrunner.policy.capacity import CONNECTIONS
+from labrunner.policy.capacity import CONNECTIONS, RETRIES
 
 NO_SANDBOX: Final = "none"
 """The kind of Python tasks that only ask a model; nothing can be run in it."""
@@ -83,7 +83,7 @@ class ModelEntry:
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
     """By the name of the model that is asked for."""
     max_connections: int = CONNECTIONS
-    max_retries: int = 3
+    max_retries: int = RETRIES
     server_tools: tuple[str, ...] = ()
     """What the provider may carry out itself."""
     script: Folder | None = None

@@ -7,6 +7,8 @@ KEPT_BACK_MB: Final = 512
 CONNECTIONS: Final = 10
 """Requests that a provider gets at once, over all trials of a run, where nobody says otherwise: of Python
 tasks and through the gateway alike."""
+RETRIES: Final = 5
+"""How often a request that failed is made again, where nobody says otherwise: for both alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

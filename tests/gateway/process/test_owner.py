@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from labrunner.errors import SandboxFailed
@@ -47,6 +48,25 @@ async def test_an_attempt_is_served_by_a_process_that_ends_with_its_owner(
     assert find_daemons(tmp_path) == []
     assert [row.end for row in read_calls(tmp_path / "trials/one/1")] == ["answered"]
     assert not (tmp_path / "gateway/socket").exists()
+
+
+async def test_entries_of_the_same_provider_have_their_connections_together(
+    tmp_path: Path, provider: Provider
+) -> None:
+    hello = make_hello(tmp_path, provider.url, max_connections=4)
+    [main] = hello.models
+    other = msgspec.structs.replace(main, name="other", max_connections=2)
+    provider.gate = asyncio.Event()
+    async with own(tmp_path, msgspec.structs.replace(hello, models=(main, other))) as owner:
+        port = (await owner.listen(LOOPBACK)).ports[0]
+        await owner.admit(make_admit(tmp_path, models=("main", "other")), ignore)
+        async with asyncio.TaskGroup() as group:
+            for number in range(8):
+                group.create_task(ask(port, model=("main", "other")[number % 2]))
+            while provider.active < 2:
+                await asyncio.sleep(0.01)
+            provider.gate.set()
+    assert (provider.peak, len(provider.got)) == (2, 8)
 
 
 async def test_the_process_may_have_as_many_files_open_as_the_system_allows(

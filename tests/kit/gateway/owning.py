@@ -59,8 +59,8 @@ def find_daemons(run: Path) -> list[int]:
     return found
 
 
-async def ask(port: int, *, token: str = TOKEN, **more: Any) -> httpx.Response:
+async def ask(port: int, *, token: str = TOKEN, model: str = "main", **more: Any) -> httpx.Response:
     headers = {"authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(trust_env=False, timeout=30.0) as client:
-        url = f"http://{LOOPBACK}:{port}/main/v1/chat/completions"
+        url = f"http://{LOOPBACK}:{port}/{model}/v1/chat/completions"
         return await client.post(url, json={**BODY, **more}, headers=headers)

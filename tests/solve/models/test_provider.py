@@ -10,11 +10,14 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.log import EvalLog
+from labrunner.solve.authoring.solver import Generate, solver
 from labrunner.solve.library.solvers import generate, system_message, use_tools
 from labrunner.solve.models.asking import Model, get_model, mock_model
 from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.models.provider import ProviderBackend, make_provider, to_theirs
+from labrunner.solve.values.config import GenerateConfig
 from labrunner.solve.values.sample import Sample
+from labrunner.solve.values.state import TaskState
 from labrunner.solve.values.tool import Tool, tool
 from labrunner.store.layout import RunPaths
 from labrunner.store.rows.single_records import read_run
@@ -380,6 +383,35 @@ def test_a_cost_limit_needs_a_price(tmp_path: Path, echoing: ChatServer) -> None
     assert ask(echoing, tmp_path, make_task(samples("a"), cost_limit=1.0)).status == "success"
     with pytest.raises(InputError, match="nobody knows what openai/home-made costs"):
         run(make_task(cost_limit=1.0), tmp_path, "openai/home-made", model_base_url=echoing.url)
+
+
+@solver
+def asking_at_once(times: int, **settings: Any) -> object:
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        del generate
+        config = GenerateConfig(**settings)
+        asked = [asyncio.ensure_future(get_model().generate("a", config=config)) for _ in range(times)]
+        await asyncio.wait(asked)
+        errors = [error for each in asked if (error := each.exception()) is not None]
+        raise errors[0]
+
+    return solve
+
+
+@pytest.mark.parametrize(
+    ("settings", "requests"),
+    [({"max_tokens": 1000}, 4), ({}, 5)],  # an answer without a limit may go over, one and no more
+)
+def test_requests_at_the_same_time_do_not_go_over_a_cost_limit_together(
+    tmp_path: Path, settings: dict[str, int], requests: int
+) -> None:
+    # At 0.25 and 2 USD for a million tokens an answer costs 0.002, and a request can cost some 0.0026.
+    with serving(lambda asked: Say(text=last_user(asked), tokens=(0, 1000))) as server:
+        task = make_task(samples("a"), solver=asking_at_once(8, **settings), cost_limit=0.009)
+        sample = ask(server, tmp_path, task).samples[0]
+        assert sample.limit is not None
+        assert (sample.limit.type, len(server.requests)) == ("cost", requests)
+    assert sample.model_usage.cost_usd == pytest.approx(0.002 * requests)
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o", Model("openai/gpt-4o")])

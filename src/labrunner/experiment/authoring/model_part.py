@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from labrunner.experiment.authoring.part import Count, Part, Text
-from labrunner.policy.capacity import CONNECTIONS
+from labrunner.policy.capacity import CONNECTIONS, RETRIES
 
 Usd: TypeAlias = Annotated[float, Field(ge=0)]
 ServerTool: TypeAlias = Literal[
@@ -45,7 +45,7 @@ class ModelPart(Part):
     """Prices by the name of the model, before those of the table that comes with lab."""
     max_connections: Count = CONNECTIONS
     """How many requests it gets at once, over all trials."""
-    max_retries: Annotated[int, Field(ge=0)] = 3
+    max_retries: Annotated[int, Field(ge=0)] = RETRIES
     """How often a request that failed is made again, where the agent has seen nothing of an answer."""
     server_tools: list[ServerTool] = []
     """What it may carry out itself, at its own place and so outside of the sandbox. Anything else of that

@@ -90,13 +90,11 @@ PYTHON_OPTIONS: Final = (
         word=int,
         least=1,
         kind=kinds.COUNT,
-        is_for_python_tasks=True,
     ),
     RunOption(
         name="max_retries",
         goal=PolicyPart(Override("max_retries", int | None), "max_retries"),
         kind=kinds.COUNT_OR_NONE,
-        is_for_python_tasks=True,
     ),
     RunOption(
         name="timeout",

@@ -11,6 +11,7 @@ import msgspec
 from labrunner.experiment.resolved import ReplayMode
 from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.purse import Limit
+from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.records.encoding.ids import Ids
 
 VERSION = 2
@@ -33,8 +34,8 @@ class ToldModel(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None
     key: str | None
     prices: Mapping[str, ToldPrice] = {}
-    max_connections: int = 10
-    max_retries: int = 3
+    max_connections: int = CONNECTIONS
+    max_retries: int = RETRIES
     server_tools: tuple[str, ...] = ()
     script: str | None = None
     """A file of canned answers, which stand for the provider."""

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -51,6 +52,7 @@ from labrunner.gateway.process.refilling import sum_run
 from labrunner.gateway.serving.caller import HOMES, SCRIPT_URL, ProviderEntry
 from labrunner.gateway.serving.listening import Service
 from labrunner.gateway.serving.providerlink import ProviderLink, open_link
+from labrunner.gateway.serving.turnstile import Turnstile
 
 FIRST_OWNER_S: Final = 30.0
 """How long it waits for its first owner."""
@@ -71,6 +73,7 @@ class Daemon:
         self._ownerless_since = 0.0
         self._models: dict[str, ToldModel] = {}
         self._links: dict[str, ProviderLink] = {}
+        self._turnstiles: dict[str, Turnstile] = {}
         self._stack = AsyncExitStack()
         self._purse = Purse(whose="run", setting="budget", caps=make_caps(ToldCaps()))
         self._is_recounted = False
@@ -197,9 +200,8 @@ class Daemon:
             return Refused(reason="gateway", message="this gateway is of another version of labrunner")
         for told in hello.models:
             if self._models.get(told.name) != told:
-                self._links[told.name] = await self._stack.enter_async_context(
-                    open_told(told, make_entry(told))
-                )
+                link = open_told(told, make_entry(told), self._find_turnstile(told, hello.models))
+                self._links[told.name] = await self._stack.enter_async_context(link)
                 self._models[told.name] = told
         self._purse.caps, self._purse.reached = make_caps(hello.budget), None
         if not self._is_recounted:
@@ -207,18 +209,34 @@ class Daemon:
             self._is_recounted = True
         return Done()
 
+    def _find_turnstile(self, told: ToldModel, others: Sequence[ToldModel]) -> Turnstile:
+        """The one of the provider: entries that go to the same address have their places together."""
+        place = _find_address(told)
+        most = min(each.max_connections for each in (told, *others) if _find_address(each) == place)
+        known = self._turnstiles.get(place)
+        if known is None or known.most != most:
+            known = self._turnstiles[place] = Turnstile(most)
+        return known
+
     def _tell(self, event: Event) -> None:
         if self._owner is not None:
             self._owner.send(Told(event=event))
 
 
-def open_told(told: ToldModel, entry: ProviderEntry) -> AbstractAsyncContextManager[ProviderLink]:
+def _find_address(told: ToldModel) -> str:
+    """Where requests go: the same for entries of the same provider."""
+    return told.script or told.base_url or HOMES[told.dialect]
+
+
+def open_told(
+    told: ToldModel, entry: ProviderEntry, turnstile: Turnstile | None = None
+) -> AbstractAsyncContextManager[ProviderLink]:
     """The way to a provider, or to the script that stands for one. Raises InputError."""
     if told.script is None:
-        return open_link(entry)
+        return open_link(entry, turnstile=turnstile)
     from labrunner.gateway.scripting.scripted_transport import open_script  # few runs have one
 
-    return open_link(entry, open_script(told.dialect, Path(told.script)))
+    return open_link(entry, open_script(told.dialect, Path(told.script)), turnstile)
 
 
 def make_entry(told: ToldModel, *, connect_s: float = 10.0, silence_s: float = 600.0) -> ProviderEntry:

@@ -11,7 +11,7 @@ from labrunner.gateway.metering.purse import CapReached, Purse
 from labrunner.gateway.recording.calljournal import CallJournal
 from labrunner.gateway.replaying.tape import Tape
 from labrunner.gateway.serving.allowance import Allowance
-from labrunner.policy.capacity import CONNECTIONS
+from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.records.encoding.ids import Ids
 
 HOMES: Final[Mapping[Dialect, str]] = {
@@ -34,7 +34,7 @@ class ProviderEntry:
     key: str | None = field(repr=False)
     prices: PriceList
     max_connections: int = CONNECTIONS
-    max_retries: int = 3
+    max_retries: int = RETRIES
     server_tools: frozenset[str] = frozenset()
     """What the provider may carry out itself."""
     max_output: int = UNKNOWN_OUTPUT

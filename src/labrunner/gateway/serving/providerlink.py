@@ -21,6 +21,7 @@ from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.speech import Ask
 from labrunner.gateway.serving.caller import ProviderEntry
 from labrunner.gateway.serving.headers import Headers, find, read_retry_after
+from labrunner.gateway.serving.turnstile import Turnstile
 from labrunner.policy.backoff import heed, wait_s
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.facts.model_call import CallTry
@@ -68,13 +69,12 @@ class Opened:
 class ProviderLink:
     """Sends requests to one provider. See `open_link`."""
 
-    def __init__(self, entry: ProviderEntry, client: httpx.AsyncClient) -> None:
+    def __init__(self, entry: ProviderEntry, client: httpx.AsyncClient, turnstile: Turnstile) -> None:
         """Take over a client."""
         self.entry = entry
         self._client = client
         self._extensions = {"timeout": client.timeout.as_dict()}
-        self._slots = asyncio.Semaphore(entry.max_connections)
-        self._resume_at = 0.0
+        self._turnstile = turnstile
 
     @asynccontextmanager
     async def send(self, ask: Ask, headers: Headers, sending: Sending) -> AsyncIterator[Opened]:
@@ -89,8 +89,8 @@ class ProviderLink:
         while True:
             started = datetime.now(UTC)
             async with AsyncExitStack() as trying:
-                await trying.enter_async_context(self._slots)
-                await self._wait_turn()
+                await trying.enter_async_context(self._turnstile.slots)
+                await self._turnstile.wait_turn()
                 found = await self._try(ask, headers, sending, started)
                 if isinstance(found, Opened):
                     trying.push_async_callback(found.response.aclose)
@@ -136,7 +136,7 @@ class ProviderLink:
     ) -> Opened | float:
         asked = read_retry_after(opened.headers, datetime.now(UTC))
         if asked is not None and opened.status in {429, 503, 529}:
-            self._pause(asked)
+            self._turnstile.pause(min(asked, self.entry.longest_wait_s))
         if opened.status not in _TRANSIENT or find(opened.headers, "x-should-retry") == "false":
             return opened
         if is_last or (asked or 0.0) > self.entry.longest_wait_s:
@@ -167,17 +167,6 @@ class ProviderLink:
         sending.tries.append(msgspec.structs.replace(failed, waited_s=round(wait, 3)))
         return wait
 
-    def _pause(self, seconds: float) -> None:
-        until = asyncio.get_running_loop().time() + min(seconds, self.entry.longest_wait_s)
-        self._resume_at = max(self._resume_at, until)
-
-    async def _wait_turn(self) -> None:
-        while True:
-            left = self._resume_at - asyncio.get_running_loop().time()
-            if left <= 0:
-                return
-            await asyncio.sleep(left)
-
 
 async def _read_error(response: httpx.Response) -> bytes:
     body = bytearray()
@@ -190,9 +179,14 @@ async def _read_error(response: httpx.Response) -> bytes:
 
 @asynccontextmanager
 async def open_link(
-    entry: ProviderEntry, transport: httpx.AsyncBaseTransport | None = None
+    entry: ProviderEntry,
+    transport: httpx.AsyncBaseTransport | None = None,
+    turnstile: Turnstile | None = None,
 ) -> AsyncIterator[ProviderLink]:
-    """Connect to a provider when there is something to send; `transport` stands for one."""
+    """Connect to a provider when there is something to send; `transport` stands for one.
+
+    `turnstile` is shared with other entries of the same provider.
+    """
     timeout = httpx.Timeout(
         connect=entry.connect_s, read=entry.silence_s, write=entry.silence_s, pool=entry.connect_s
     )
@@ -202,4 +196,4 @@ async def open_link(
     async with httpx.AsyncClient(
         timeout=timeout, limits=limits, follow_redirects=False, verify=not is_plain, transport=transport
     ) as client:
-        yield ProviderLink(entry, client)
+        yield ProviderLink(entry, client, turnstile or Turnstile(entry.max_connections))

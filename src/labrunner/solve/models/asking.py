@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labrunner.experiment.addresses import reveal_address
+from labrunner.gateway.metering.purse import Hold
 from labrunner.solve.models.backend import Backend, ModelRequest
 from labrunner.solve.models.mock import Answering, MockBackend, make_mock
 from labrunner.solve.models.model_pool import Asker
@@ -98,6 +99,14 @@ def mock_model(answer: Answering, name: str = "mock/function") -> Model:
 
 async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOutput:
     attempt.meter.check_spent()
+    bound = None
+    if attempt.meter.limits_money:
+        bound = await attempt.call_home(lambda: attempt.pool.bound_cost(model, request))
+    async with attempt.meter.holding(bound, is_whole=request.config.max_tokens is not None) as hold:
+        return await _ask_home(model, request, attempt, hold)
+
+
+async def _ask_home(model: Model, request: ModelRequest, attempt: Running, hold: Hold | None) -> ModelOutput:
     transcript = attempt.transcript
     asked = transcript.number(request.messages)
     asker = Asker(meter=attempt.meter, transcript=transcript, calls=attempt.calls)
@@ -116,7 +125,7 @@ async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOu
         usage=output.usage,
         seconds=round(output.time or 0.0, 6),
     )
-    attempt.meter.count(output.usage)
+    attempt.meter.count(output.usage, hold)
     return output
 
 

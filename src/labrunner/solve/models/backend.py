@@ -6,6 +6,7 @@ loop. Trouble of the provider's is a `ProviderTrouble` that says whether another
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig
@@ -46,6 +47,13 @@ class Backend(Protocol):
 
     def has_price(self) -> bool:
         """Whether it is known what answers cost, so that a limit of cost can be held."""
+        ...
+
+    def bound_cost(self, request: ModelRequest) -> Decimal | None:
+        """What a request can cost at most, in USD; None where nobody knows.
+
+        Of one that sets no limit to its answer, what it costs without an answer.
+        """
         ...
 
     async def close(self) -> None:

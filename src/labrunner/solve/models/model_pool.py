@@ -10,18 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final
 
 from labrunner.errors import ProviderFailed
 from labrunner.policy import backoff
-from labrunner.policy.capacity import CONNECTIONS
+from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.solve.models.backend import Askable, Backend, ModelRequest, ProviderTrouble
 from labrunner.solve.models.call_log import CallLog, OpenCall
 from labrunner.solve.values.messages import ModelOutput
 from labrunner.solve.values.meter import Meter
 from labrunner.solve.values.transcript import Transcript
 
-DEFAULT_RETRIES: Final = 5
 DEFAULT_TIMEOUT_S: Final = 600.0
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
@@ -72,8 +72,12 @@ class ModelPool:
             call.note_answer(output)
             return output
 
+    async def bound_cost(self, model: Askable, request: ModelRequest) -> Decimal | None:
+        """What a request can cost, by its backend's word."""
+        return self._backend(model).bound_cost(request)
+
     async def _ask(self, model: Askable, request: ModelRequest, asker: Asker, call: OpenCall) -> ModelOutput:
-        retries = _first(request.config.max_retries, self._patience.max_retries, DEFAULT_RETRIES)
+        retries = _first(request.config.max_retries, self._patience.max_retries, RETRIES)
         for number in range(int(retries) + 1):
             try:
                 call.begin_try()

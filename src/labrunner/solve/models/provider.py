@@ -7,9 +7,12 @@ own are switched off.
 import json
 import warnings
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from labrunner.errors import InputError
+from labrunner.gateway.dialects.bounds import HIDDEN_PROMPT
 from labrunner.gateway.dialects.speech import Tokens
 from labrunner.gateway.metering.pricelist import Cost, PriceList
 from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
@@ -96,6 +99,17 @@ class ProviderBackend:
             provider_name=self._model.system,
         )
         return _price(probe) is not None
+
+    def bound_cost(self, request: ModelRequest) -> Decimal | None:
+        """What a request can cost: no tokeniser makes more tokens than a text has bytes."""
+        said = theirs.ModelMessagesTypeAdapter.dump_json(to_theirs(request.messages))
+        tools = sum(
+            len(each.name) + len(each.description) + len(str(each.parameters)) for each in request.tools
+        )
+        most = Tokens(input=len(said) + tools + HIDDEN_PROMPT, output=request.config.max_tokens or 0)
+        prices = PriceList(provider=self._model.system, base_url=self._model.base_url, own={})
+        cost = prices.bound(self._model.model_name, most, datetime.now(UTC))
+        return None if cost is None else cost.usd
 
     async def close(self) -> None:
         """Close the client, where there is one."""

@@ -1,19 +1,20 @@
 """Limits of a trial, and the meter that holds an attempt to them.
 
 Running into a limit is no error: the solver ends and the trial is scored as it stands. Each attempt has
-limits of its own. Tokens and money are kept in the gateway's purse; here a request can't be bounded before
-it is made, so a limit ends the solver once more than that is spent. Scoring is not metered: a judge's model
-is no part of what is measured.
+limits of its own. Tokens and money are kept in the gateway's purse. Money is set aside before a request is
+made, as much as it can cost: requests at the same time never go over a limit together. One that sets no limit
+to its answer has all that is left to itself, and may go over by that answer. Tokens are counted when they are
+spent. Scoring is not metered: a judge's model is no part of what is measured.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 from typing import Any, Final
 
 from labrunner.experiment.options import kinds
-from labrunner.gateway.metering.purse import Caps, Purse, Taking
+from labrunner.gateway.metering.purse import CapReached, Caps, Hold, Purse, Taking, reserve
 from labrunner.records.completion import EndedBy
 from labrunner.solve.values.messages import ModelUsage
 
@@ -93,14 +94,50 @@ class Meter:
         self._waiting_since: float | None = None
         self._waiters = 0
 
-    def count(self, usage: ModelUsage | None) -> None:
-        """Take in what an answer took. Raises LimitExceeded."""
+    @property
+    def limits_money(self) -> bool:
+        """Whether what a request can cost has to be known before it is made."""
+        return self.limits.cost_usd is not None and not self.is_scoring
+
+    @asynccontextmanager
+    async def holding(self, bound: Decimal | None, *, is_whole: bool) -> AsyncIterator[Hold | None]:
+        """While inside, what a request can cost is set aside; waits for others. Raises LimitExceeded.
+
+        `bound` is None where nobody knows it; `is_whole` says whether it holds the answer, too.
+        """
+        if bound is None or not self.limits_money:
+            yield None
+            return
+        try:
+            with self.waiting():
+                hold = await self._reserve(bound, is_whole=is_whole)
+        except CapReached as reached:
+            raise LimitExceeded("cost", str(reached)) from reached
+        try:
+            yield hold
+        finally:
+            if not hold.is_settled:  # it failed: nothing was billed
+                hold.settle(Taking())
+
+    async def _reserve(self, bound: Decimal, *, is_whole: bool) -> Hold:
+        purse = self._purse
+        while not is_whole and purse.held.cost_usd:
+            await purse.wait()
+        left = (purse.caps.cost_usd or Decimal()) - (purse.spent.cost_usd or Decimal())
+        return await reserve([purse], Taking(cost_usd=bound if is_whole else max(bound, left)))
+
+    def count(self, usage: ModelUsage | None, hold: Hold | None = None) -> None:
+        """Take in what an answer took, in the place of what was set aside for it. Raises LimitExceeded."""
         self.requests += 1
         if usage is None:
             return
         self.usage = self.usage + usage
         cost = _to_money(usage.cost_usd) or Decimal()
-        self._purse.settle(Taking(), Taking(cost_usd=cost, tokens=usage.total_tokens, requests=1))
+        taken = Taking(cost_usd=cost, tokens=usage.total_tokens, requests=1)
+        if hold is None:
+            self._purse.settle(Taking(), taken)
+        else:
+            hold.settle(taken)
         self._check()
 
     def _check(self) -> None:
