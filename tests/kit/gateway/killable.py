@@ -87,6 +87,7 @@ class Killable:
     agent: str = STREAM
     grader: str = JUDGE
     network: str = "{models: [main]}"
+    grader_network: str = "none"
     user: str = "null"
     more: str = ""
     """Further fields of the experiment."""
@@ -117,7 +118,11 @@ agent:
   network: {self.network}
   user: {self.user}
   timeout_s: 300
-grader: {{dir: grader, command: ["$python", -B, "$grader_dir/judge.py"], timeout_s: 60}}
+grader:
+  dir: grader
+  command: ["$python", -B, "$grader_dir/judge.py"]
+  network: {self.grader_network}
+  timeout_s: 60
 sandbox: {self.sandbox}
 max_concurrency: 8
 min_free_disk_gb: 0

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from labrunner.experiment.resolved import Network
+from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.maker import DockerMaker
+from labrunner.sandbox.door import Demands
 from tests.kit.docker.plainuser import lab_as_plain_user, plain_place
+from tests.kit.docker.site import Site
 from tests.kit.docker.traces import containers_of, networks_of
 from tests.kit.gateway.killable import (
     COUNT,
@@ -26,6 +31,8 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a plain user"),
 ]
+
+OFF = Network(mode="none")
 
 
 @pytest_asyncio.fixture
@@ -69,7 +76,8 @@ async def test_a_plain_users_agents_are_adopted_and_hear_their_model_to_the_end(
     await kill(process)
     networks = await networks_of(lab.run)
     assert len(networks) == len(find_daemons(lab.run)) == 1
-    assert "nothing to clean" in lab_as_plain_user(plain, "clean", "--yes", timeout_s=60).stdout
+    told = lab_as_plain_user(plain, "clean", "--yes", timeout_s=60).stdout
+    assert "2 containers with work that can be gone on with" in told
     assert await networks_of(lab.run) == networks  # agents are at work there
     provider.gate.set()
     await lab.finish()
@@ -100,7 +108,7 @@ async def test_killed_together_with_its_gateway_a_plain_users_lab_serves_agents_
 
 @pytest.mark.crash
 @pytest.mark.timeout(240)
-async def test_the_network_of_a_run_that_is_given_up_goes_with_its_containers(
+async def test_lab_clean_takes_away_the_network_of_a_run_whose_containers_are_gone(
     plain: Path, provider: Provider, ash: str
 ) -> None:
     lab = make_lab(plain, provider, ash)
@@ -108,11 +116,34 @@ async def test_the_network_of_a_run_that_is_given_up_goes_with_its_containers(
     process = await lab.start()
     await asyncio.wait_for(provider.begun.wait(), 120)
     await kill(process)
+    engine = Engine()
+    for name in await containers_of(lab.run):
+        await engine.remove(name)
+    await engine.close()
     assert len(await networks_of(lab.run)) == 1
-    done = lab_as_plain_user(plain, "clean", "--abandon", "the-run", "--yes", timeout_s=60)
+    done = lab_as_plain_user(plain, "clean", "--yes", timeout_s=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert await containers_of(lab.run) == []
+    assert "the-run: 1 x network" in done.stdout
     assert await networks_of(lab.run) == []
+
+
+async def test_lab_clean_leaves_alone_what_a_plain_user_cant_look_at(
+    plain: Path, ash: str, tmp_path: Path
+) -> None:
+    site = Site(maker=DockerMaker(way="bridge"), run_dir=tmp_path / "run", image=ash)
+    site.run_dir.mkdir()
+    tmp_path.chmod(0o700)
+    demands = Demands(networks=(OFF, Network(mode="none", models=("m",)), OFF))
+    async with site.maker.open(site.spec(demands=demands)):
+        pass  # its container has ended, and waits for its release
+    before = await containers_of(site.run_dir), await networks_of(site.run_dir)
+    assert [len(each) for each in before] == [1, 1]
+    done = lab_as_plain_user(plain, "clean", "--yes", timeout_s=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (await containers_of(site.run_dir), await networks_of(site.run_dir)) == before
+    await site.maker.reap(site.run, frozenset())
+    await site.maker.close()
+    assert await networks_of(site.run_dir) == []
 
 
 @pytest.mark.timeout(240)

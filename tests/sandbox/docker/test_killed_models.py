@@ -1,6 +1,7 @@
 """`lab` or its gateway is killed while agents in containers hear their model: nothing is lost or doubled."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from labrunner.store.layout import RunPaths
 from tests.kit.docker.traces import containers_of
 from tests.kit.gateway.killable import (
     COUNT,
@@ -20,6 +22,7 @@ from tests.kit.gateway.killable import (
 )
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
+from tests.kit.gateway.sites import find_address
 from tests.kit.runner.running import committed_bytes
 
 pytestmark = pytest.mark.crash
@@ -98,6 +101,52 @@ async def test_a_killed_gateway_is_one_cut_connection_for_each_container(
 ) -> None:
     lab = make_lab(tmp_path / "counting", provider, ash, 2, agent=COUNT)
     await check_that_a_killed_gateway_cuts_one_connection_of_each(lab, provider)
+
+
+FETCH_AND_PASS = """
+import json, os, pathlib, time, urllib.request
+started = pathlib.Path(os.environ["AGENTLAB_WORKSPACE"], "graders.txt")
+started.write_text((started.read_text() if started.exists() else "") + "x")
+said = ""
+while said != "here":
+    try:
+        said = urllib.request.urlopen("http://@PLACE@/", timeout=60).read().decode()
+    except OSError:
+        time.sleep(0.05)
+pathlib.Path(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"]).write_text(json.dumps({"verdict": "pass"}))
+"""
+
+
+@pytest.mark.timeout(240)
+async def test_an_adopted_grader_has_its_doors_again_though_lab_and_gateway_were_killed(
+    tmp_path: Path, ash: str, provider: Provider
+) -> None:
+    came, gate = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        came.set()
+        await gate.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nhere")
+        writer.close()
+
+    site = await asyncio.start_server(answer, find_address(), 0)
+    place = "{}:{}".format(*site.sockets[0].getsockname())
+    async with site:
+        grader = FETCH_AND_PASS.replace("@PLACE@", place)
+        allowed = f"{{allow: ['{place}']}}"
+        lab = make_lab(tmp_path / "killed", provider, ash, grader=grader, grader_network=allowed)
+        process = await lab.start()
+        await asyncio.wait_for(came.wait(), 120)
+        [pid] = find_daemons(lab.run)
+        await kill(process)
+        os.kill(pid, signal.SIGKILL)
+        gate.set()
+        await lab.finish()
+    assert [path.read_text() for path in lab.run.glob("trials/*/*/workspace/graders.txt")] == ["x"]
+    [row] = RunPaths(lab.run).trials.read_bytes().splitlines()
+    assert json.loads(row)["verdict"] == "pass"
+    assert find_daemons(lab.run) == []
 
 
 @pytest.mark.torture

@@ -1,7 +1,6 @@
 """Containers and networks that runs left behind: found through the engine, if one answers."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from labrunner.errors import SandboxFailed
@@ -107,10 +106,13 @@ def _lost_owner(network: NetworkFacts) -> str | None:
 def _find_loss(root: Path, labels: Mapping[str, str]) -> str | None:
     """Whose something is, in words, if the run that its labels name is not in this folder any more."""
     run_id = labels.get(f"{PREFIX}run", "")
-    with suppress(OSError):
-        if RunMark.of(root, run_id).place == labels[PLACE]:
-            return None
-    return f"run {run_id} of {root}, which is gone"
+    try:
+        is_there = RunMark.of(root, run_id).place == labels[PLACE]
+    except (FileNotFoundError, NotADirectoryError):
+        is_there = False
+    except OSError:
+        return None  # another user's, perhaps: what can't be looked at is not known to be gone
+    return None if is_there else f"run {run_id} of {root}, which is gone"
 
 
 async def _of_run(engine: Engine, mark: RunMark, *, is_over: bool) -> Strays:
