@@ -21,7 +21,7 @@ def test_only_what_failed_is_run_again_and_the_plan_says_so(tmp_path: Path) -> N
     done = lab("retry", "first", "--run-id", "second", cwd=tmp_path)
 
     assert "3 trials taken over, 2 to run" in planned.err
-    assert "2 failed (provider): t1/baseline/0, t3/baseline/0" in planned.err
+    assert "2 failed (provider): t1.baseline.0, t3.baseline.0" in planned.err
     assert sorted(starts(tmp_path)) == ["t1", "t3"]
     assert done.code == 0, done.err
     assert totals(tmp_path, "second")["trials"] == 5
@@ -38,7 +38,7 @@ def test_the_newest_good_result_of_the_whole_chain_wins(tmp_path: Path) -> None:
 
     planned = lab("retry", "second", "--dry-run", cwd=tmp_path)
 
-    assert "1 failed (provider): t3/baseline/0" in planned.err
+    assert "1 failed (provider): t3.baseline.0" in planned.err
 
 
 def test_a_result_invalidated_in_one_run_of_a_chain_is_taken_from_none(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_a_result_invalidated_in_one_run_of_a_chain_is_taken_from_none(tmp_path:
     reusing = lab("run", "--run-id", "third", "--reuse", ".lab/runs", *names_of(tmp_path), cwd=tmp_path)
     after = lab("retry", "second", "--dry-run", cwd=tmp_path)
 
-    assert "2 invalidated: t1/baseline/0, t2/baseline/0" in planned.err
-    assert "2 invalidated: t1/baseline/0, t2/baseline/0" in reusing.err
+    assert "2 invalidated: t1.baseline.0, t2.baseline.0" in planned.err
+    assert "2 invalidated: t1.baseline.0, t2.baseline.0" in reusing.err
     assert "2 invalidated" in after.err
     assert "5 trials taken over, 0 to run" in lab("retry", "third", "--dry-run", cwd=tmp_path).err
 
@@ -71,8 +71,8 @@ def test_what_changed_is_run_again_with_the_reason(tmp_path: Path) -> None:
     changed = lab("retry", "first", "--dry-run", cwd=tmp_path)
 
     assert "3 trials taken over, 2 to run" in planned.err
-    assert "1 the task or its grader changed: t2/baseline/0" in planned.err
-    assert "1 not finished before: new/baseline/0" in planned.err
+    assert "1 the task or its grader changed: t2.baseline.0" in planned.err
+    assert "1 not finished before: new.baseline.0" in planned.err
     assert "3 trials taken over, 7 to run" in more.err
     assert "0 trials taken over, 5 to run" in changed.err
     assert "the variant changed" in changed.err

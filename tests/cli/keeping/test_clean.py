@@ -112,7 +112,7 @@ def test_invalidated_trials_are_left_out_and_run_again(tmp_path: Path) -> None:
     assert "1 trial would be marked" in only_told.out
     assert (before["pass"], after["pass"]) == (2, 1)
     assert done.code == 0
-    assert "1 invalidated: t1/baseline/0" in planned.err
+    assert "1 invalidated: t1.baseline.0" in planned.err
     assert lab("verify", "x", cwd=tmp_path).code == 0
     assert wrong.code == 2
 

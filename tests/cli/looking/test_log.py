@@ -23,8 +23,9 @@ def test_a_crashed_run_is_recovered_whole_without_touching_it(crashed: Path) -> 
     assert [run["run_id"] for run in listed] == ["x"]
     assert done.out.splitlines() == [
         "Recovered 3 trials to .lab/runs/x-recovered",
-        "To run what failed or never finished (1 trial):",
-        "  lab retry .lab/runs/x-recovered",
+        "1 trial failed or never finished; nothing was run",
+        "  to go on with the run itself, in place: lab continue x",
+        "  to run them in a new run, from this report: lab retry .lab/runs/x-recovered",
     ]
     assert before == {path: path.read_bytes() for path in root.glob("*.json*")}
     assert again.code == 2
@@ -46,11 +47,19 @@ def test_a_report_is_retried_not_continued(crashed: Path) -> None:
     lab("log", "recover", "x", cwd=crashed)
     (crashed / "agent" / "agent.py").write_text(SLOW_FIRST)
 
+    last = lab("show", "last", cwd=crashed).out
+    shown = " ".join(lab("show", "x-recovered", cwd=crashed).out.split())
     continued = lab("continue", "x-recovered", cwd=crashed)
     planned = lab("retry", ".lab/runs/x-recovered", "--dry-run", cwd=crashed)
 
     assert continued.code == 2
     assert "can't be continued" in continued.err
+    assert last.startswith("crashed:")
+    assert (
+        "a report of x, which can't be continued; to go on with the run itself, in place: lab continue x; "
+        in shown
+    )
+    assert "stopped or crashed: `lab continue`" not in shown
     assert "3 trials taken over, 1 to run" in planned.err
 
 
@@ -144,7 +153,7 @@ def test_a_run_that_died_before_its_first_status_is_shown_and_continued(tmp_path
 
 def test_what_to_type_after_a_recovery_can_be_typed(crashed: Path) -> None:
     told = lab("log", "recover", "x", "--output", "a place", cwd=crashed).out
-    assert told.endswith("  lab retry 'a place'\n")
+    assert told.endswith(": lab retry 'a place'\n")
 
 
 def test_results_whose_times_are_lost_are_recovered_shown_exported_and_retried(tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def _about_adoptions(figures: Figures) -> str:
 def _about_cut_offs(figures: Figures) -> str:
     if not figures.cut_off:
         return ""
-    return f"{_count(figures.cut_off, 'attempt')} cut off by a crash and run again"
+    told = f"{_count(figures.cut_off, 'attempt')} cut off by a crash, a stop or an outage and run again"
+    return f"{told}; what they used is in no figure"
 
 
 def _about_edits(figures: Figures) -> str:

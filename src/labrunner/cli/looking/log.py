@@ -10,6 +10,7 @@ import typer
 
 from labrunner.cli.looking import show
 from labrunner.cli.pieces import Json, LogDir, RunName, make_app
+from labrunner.display.decision import describe_report
 from labrunner.display.results.runs import show_runs
 from labrunner.display.text.console import make_console
 from labrunner.display.text.quantities import format_count
@@ -115,8 +116,10 @@ def recover(
             f"see: lab verify {address(paths)}"
         )
     if done.owed:
-        say(f"To run what failed or never finished ({format_count(done.owed, 'trial')}):")
-        say(f"  lab retry {shlex.quote(str(done.paths.root))}")
+        say(f"{format_count(done.owed, 'trial')} failed or never finished; nothing was run")
+        report, can_go_on = shlex.quote(str(done.paths.root)), not done.damaged and not overwrite
+        for line in describe_report(report, address(paths), can_go_on=can_go_on):
+            say(f"  {line}")
 
 
 def _show(runs: list[RunListing], *, where: str, sought: str | None) -> None:

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from labrunner.cli.pieces import Json, LogDir, RunName, make_app
 from labrunner.cli.plainwords import PlainCommand
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
-from labrunner.display.decision import DECISION
+from labrunner.display.decision import DECISION, describe_report
 from labrunner.display.results.crash import show_crash
 from labrunner.display.results.show import show_run
 from labrunner.display.text.console import make_console
@@ -154,7 +154,18 @@ def _show_run(seen: RunPicture, judged: Judged | None, *, as_json: bool) -> None
         console.print(_crash(seen.paths, crash))
         console.print("")
     if seen.state not in {"started", "success"}:
-        console.print(DECISION)
+        console.print(_decide(seen.paths))
+
+
+def _decide(paths: RunPaths) -> str:
+    """Which command goes on: of a report of a run, what does with the run."""
+    record = read_run(paths)
+    if record.recovered_from is None or record.is_regrade:
+        return DECISION
+    source = RunPaths(paths.root.with_name(Path(record.recovered_from).name))
+    can_go_on = source.root != paths.root and source.run.is_file()
+    told = describe_report(address(paths), address(source), can_go_on=can_go_on)
+    return f"a report of {source.root.name}, which can't be continued; {'; '.join(told)}"
 
 
 def _crash(paths: RunPaths, found: Postmortem) -> RenderableType:

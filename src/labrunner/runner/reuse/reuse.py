@@ -21,7 +21,7 @@ from labrunner.experiment.options.layers import read_overrides
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.records.barrier import FRESH
-from labrunner.records.encoding.ids import Ids
+from labrunner.records.encoding.ids import Ids, make_trial_id
 from labrunner.records.rows import TrialRow
 from labrunner.records.run import Vouched
 from labrunner.runner.reuse.regradable import (
@@ -270,7 +270,8 @@ def _explain(plan: ReusePlan, objections: dict[int, str], finder: SlotFinder) ->
             slot = finder.schedule.slot(idx)
             task = finder.experiment.tasks[slot.task_idx].id
             variant = finder.experiment.variants[slot.variant_idx].id
-            named.append(f"{task}/{variant}/{slot.repl_idx}")
+            # As `lab show RUN TRIAL` takes it: the id without its mark.
+            named.append(make_trial_id(variant, task, slot.repl_idx).rpartition("-")[0])
 
 
 def _owed(plan: ReusePlan) -> Iterator[int]:
