@@ -62,6 +62,11 @@ class Page:
             mobile=width < 600,
         )
 
+    async def prefer(self, scheme: str) -> None:
+        """Let the reader prefer light, or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self._call("Emulation.setEmulatedMedia", features=features)
+
     async def run(self, script: str) -> Any:
         """Carry out a script as if the page's reader had typed it; its value."""
         told = await self._call(
@@ -77,9 +82,10 @@ class Page:
             await asyncio.sleep(0.05)
         return found
 
-    async def picture(self, target: Path) -> None:
-        """Keep what is seen."""
-        told = await self._call("Page.captureScreenshot", captureBeyondViewport=False)
+    async def picture(self, target: Path, quality: int | None = None) -> None:
+        """Keep what is seen, as PNG, or small as WebP of this quality."""
+        how = {} if quality is None else {"format": "webp", "quality": quality}
+        told = await self._call("Page.captureScreenshot", captureBeyondViewport=False, **how)
         target.write_bytes(base64.b64decode(told["data"]))
 
     async def prepare(self) -> None:

@@ -211,16 +211,26 @@ async def test_sql_is_answered_as_on_the_command_line_and_reaches_nothing_else(t
     assert refused == [404, 404, 404, 404]
 
 
-async def test_a_damaged_run_is_told_with_what_to_type_and_breaks_no_listing(tmp_path: Path) -> None:
+async def test_damaged_runs_and_those_of_another_version_are_told_with_what_to_type(tmp_path: Path) -> None:
     paths = write_left(tmp_path / "runs")
     data = paths.trials.read_bytes()
     paths.trials.write_bytes(data.replace(b'"ids":', b'"1ds":', 1))
-    async with asking(tmp_path / "runs") as ask:
+    other = write_left(tmp_path / "runs", "other")
+    newer = other.run.read_bytes().replace(b'"run_v1"', b'"run_v9"').replace(b'"0.1.0"', b'"9.1.0"')
+    other.run.write_bytes(newer)
+    async with asking(tmp_path / "runs") as ask, asyncio.timeout(30):
         status, body = await ask.get("/api/trials?run=left")
-        listed = await ask.told("/api/runs")
+        while (listed := await list_states(ask))["left"][0] == "success":
+            pass  # it is looked at in the background
     assert status == 409
     assert "lab log recover" in json.loads(body)["problem"]
-    assert listed["total"] == 1
+    assert listed["left"] == ("damaged", f"lab log recover {paths.root}")
+    assert listed["other"] == ("foreign", "pip install labrunner==9.1.0")
+
+
+async def list_states(ask: "Asker") -> dict[str, tuple[str, str]]:
+    told = await ask.told("/api/runs")
+    return {run["key"]: (run["state"], run["type_next"]) for run in told["runs"]}
 
 
 async def test_listeners_hear_which_run_has_changed(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ export function TrialMap({ run, words }) {
         ${Object.entries(SORTS).map(([name, text]) => html`<option value=${name}>${text}</option>`)}</select></label>
       ${sort !== "order" && sort !== "name" && html`<button onClick=${() => put({ mapup: isDown ? 1 : null })}>${isDown ? "largest first" : "smallest first"}</button>`}
     </div>
-    <div class="map" ref=${box} onScroll=${(/** @type {any} */ e) => setTop(e.target.scrollTop)} style=${{ height: `${tall}px` }}>
+    <div class="map" ref=${box} onScroll=${(/** @type {any} */ e) => setTop(e.target.scrollTop)} style=${{ height: `${tall + 1}px` }}>
       <div style=${{ height: `${total * ROW + HEAD}px`, width: needs > wide ? `${needs}px` : "auto" }}>
         <canvas ref=${canvas} tabindex="0" role="application" aria-label=${`map of ${counted(total, "task")} and ${counted(variants.length, "variant")}; arrows move, Enter opens a trial`}
           style=${{ width: `${Math.max(wide, needs)}px`, height: `${tall}px`, cursor: at ? "pointer" : "default" }}

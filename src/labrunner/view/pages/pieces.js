@@ -60,7 +60,7 @@ export function range({ value, low, high }) {
   return low == null || high == null ? figure(value) : `${figure(value)} (${figure(low)} to ${figure(high)})`;
 }
 
-const STATES = { running: "running", success: "finished", crashed: "crashed", error: "stopped by an error", cancelled: "stopped", unreadable: "can't be read", started: "running" };
+const STATES = { running: "running", success: "finished", crashed: "crashed", error: "stopped by an error", cancelled: "stopped", unreadable: "can't be read", started: "running", damaged: "damaged", foreign: "of another version" };
 
 /** @param {{state: string}} props */
 export const State = ({ state }) => html`<span class=${`state ${state === "started" ? "running" : state}`}>${STATES[state] ?? state}</span>`;

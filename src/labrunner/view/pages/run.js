@@ -70,7 +70,7 @@ function Headline({ told }) {
   const variants = told.summary.variants;
   const figures = variants.map((/** @type {any} */ each) => told.summary.ext.figures[each.variant_id]);
   const ends = figures.flatMap((/** @type {any} */ each) => [each.observed, each.interval?.low, each.interval?.high, each.lower, each.upper]).filter((/** @type {any} */ x) => x != null);
-  const isRate = ends.every((/** @type {number} */ x) => x >= 0 && x <= 1);
+  const isRate = figures.every((/** @type {any} */ each) => each.observed == null || (each.observed >= 0 && each.observed <= 1)); // an interval may reach further
   const scale = isRate ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
   const first = told.conclusions[0];
   const one = figures[0];

@@ -21,6 +21,7 @@ from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
 from labrunner.view.seen.board import Board
+from labrunner.view.seen.soundness import Soundness
 
 MOST_BOARDS: Final = 4
 """Runs whose slots are kept in memory."""
@@ -48,6 +49,7 @@ class Lookout:
     def __init__(self, runs_dir: Path) -> None:
         """Look at this folder."""
         self.runs_dir = runs_dir
+        self.soundness = Soundness()
         self._kept: dict[str, _KeptRun] = {}
         self._listed: dict[str, tuple[Signature, dict[str, object]]] = {}
         self._lock = threading.Lock()
@@ -106,7 +108,15 @@ class Lookout:
                 names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
         except OSError:
             return {}
-        return {name: sign_of(RunPaths(self.runs_dir / name)) for name in names}
+        return {name: (*sign_of(RunPaths(self.runs_dir / name)), self._sign_damage(name)) for name in names}
+
+    def find_damage(self, name: str) -> str | None:
+        """What is wrong with a run's files, where that is known by now."""
+        paths = RunPaths(self.runs_dir / name)
+        return self.soundness.ask(paths, sign_of(paths))
+
+    def _sign_damage(self, name: str) -> tuple[int, int]:
+        return (int(self.soundness.known(name) is not None), 0)
 
     def _keep(self, name: str) -> _KeptRun:
         with self._lock:

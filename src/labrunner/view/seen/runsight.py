@@ -1,7 +1,7 @@
 """One run, and all runs of a folder, for their pages."""
 
+import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.runner.reports.lookup import RunPicture
+from labrunner.store.layout import RunPaths
 from labrunner.store.reading.glancing import glance_at
 from labrunner.store.reading.listing import RunListing, address, count_again, list_runs
 from labrunner.view.plain.run_json import plain_listing, plain_run
@@ -24,24 +25,57 @@ def see_runs(
     lookout: Lookout, *, words: tuple[str, ...], state: str | None, offset: int
 ) -> dict[str, object]:
     """A page of runs, the newest first."""
-    listed = list_runs(lookout.runs_dir)
-    plain = [_plain(run) for run in listed]
+    listed = {run.paths.root.name: run for run in list_runs(lookout.runs_dir)}
+    plain = [_plain(lookout, run) for run in listed.values()]
     found = [run for run in plain if _fits(run, words, state)]
     page = found[offset : offset + MOST_RUNS]
-    by_name = {run.paths.root.name: run for run in listed}
-    shown = [(name, by_name[name]) for name in (str(run["key"]) for run in page)]
     return {
         "folder": str(lookout.runs_dir),
         "total": len(found),
         "offset": offset,
         "states": sorted({str(run["state"]) for run in plain}),
-        "runs": [lookout.list_once(name, partial(_in_full, run)) for name, run in shown],
+        "runs": [_in_full(lookout, listed[str(run["key"])]) | run for run in page],
     }
 
 
-def _plain(run: RunListing) -> dict[str, object]:
-    state = "running" if run.state == "started" else run.state
-    return {"key": run.paths.root.name, "name": run.name, "state": state}
+def _plain(lookout: Lookout, run: RunListing) -> dict[str, object]:
+    """How a run is called and stands; of a damaged one, and of one of another version, what to type."""
+    key, name = run.paths.root.name, address(run.paths)
+    told: dict[str, object] = {"key": key, "name": run.name}
+    if run.state == "unreadable":
+        if (version := find_version(run.paths)) is not None:
+            return told | {"state": "foreign", "type_next": f"pip install labrunner=={version}"}
+        return told | {"state": run.state, "type_next": f"lab verify {name}"}
+    if run.state != "started" and (damage := lookout.find_damage(key)) is not None:
+        return told | {"state": "damaged", "problem": damage, "type_next": f"lab log recover {name}"}
+    can_go_on = run.state in {"crashed", "error", "cancelled"} and not run.is_report
+    return told | {
+        "state": "running" if run.state == "started" else run.state,
+        "type_next": f"lab continue {name}" if can_go_on else None,
+    }
+
+
+class _Maker(msgspec.Struct):
+    labrunner: str = ""
+
+
+class _Foreign(msgspec.Struct):
+    schema_version: str
+    provenance: _Maker = msgspec.field(default_factory=_Maker)
+
+
+def find_version(paths: RunPaths) -> str | None:
+    """The version of labrunner that wrote a run whose records are of another kind than ours."""
+    try:
+        found = msgspec.json.decode(paths.run.read_bytes(), type=_Foreign)
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_foreign = found.schema_version.startswith("run_v") and found.schema_version != "run_v1"
+    version = found.provenance.labrunner
+    return version if is_foreign and _VERSION.fullmatch(version) else None
+
+
+_VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.+-]{0,40}")
 
 
 def _fits(run: Mapping[str, object], words: tuple[str, ...], state: str | None) -> bool:
@@ -49,28 +83,20 @@ def _fits(run: Mapping[str, object], words: tuple[str, ...], state: str | None) 
     return (state is None or run["state"] == state) and all(word in text for word in words)
 
 
-def _in_full(run: RunListing) -> dict[str, object]:
-    outcome = glance_at(run.paths, run.state)
-    return {
-        **plain_listing(count_again(run)),
-        "key": run.paths.root.name,
-        "intervals": outcome.intervals,
-        "retried": outcome.retried,
-        "ended_at": run.status.ended_at if run.status else None,
-        "error": run.status.error if run.status else None,
-        "type_next": _advise(run),
-    }
+def _in_full(lookout: Lookout, run: RunListing) -> dict[str, object]:
+    """What a list tells of a run that does not change while its files do not."""
 
+    def make() -> dict[str, object]:
+        outcome = glance_at(run.paths, run.state)
+        return {
+            **plain_listing(count_again(run)),
+            "intervals": outcome.intervals,
+            "retried": outcome.retried,
+            "ended_at": run.status.ended_at if run.status else None,
+            "error": run.status.error if run.status else None,
+        }
 
-def _advise(run: RunListing) -> str | None:
-    """What to type for a run that did not come to its end."""
-    match run.state:
-        case "crashed" | "error" | "cancelled" if not run.is_report:
-            return f"lab continue {address(run.paths)}"
-        case "unreadable":
-            return f"lab verify {address(run.paths)}"
-        case _:
-            return None
+    return lookout.list_once(run.paths.root.name, make)
 
 
 def see_run(seen: RunPicture) -> dict[str, object]:
