@@ -1,7 +1,9 @@
 """`lab` or its gateway is killed while an agent in bubblewrap hears its model."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,9 +55,17 @@ async def test_a_killed_runner_takes_its_gateway_along_where_no_sandbox_outlives
     await wait_until_gone(lab.run)
     [cut] = lab.calls()  # the agent was gone: that is on disk, and counts
     assert cut.end == "client_gone"
+    assert cut.cost_usd
+    frugal = replace(lab, words=("--set", f"budget.cost_usd={cut.cost_usd}"))
+    await asyncio.wait_for((await frugal.start()).communicate(), 100)
+    assert "is used up" in json.loads((lab.run / "status.json").read_bytes())["error"]["message"]
+    assert [folder.name for folder in lab.attempts()] == ["1"]  # nothing was begun for it
     provider.gate.set()
     await lab.finish()
     assert sorted(call.end for call in lab.calls()) == ["answered", "client_gone"]
+    spent = sum(call.cost_usd or 0.0 for call in lab.calls())
+    assert lab.read_expense()["cost_usd"]["total"] == pytest.approx(spent)
+    assert lab.read_expense()["cost_usd"]["discarded"] == pytest.approx(cut.cost_usd)
     assert find_daemons(lab.run) == []
 
 

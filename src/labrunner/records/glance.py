@@ -79,6 +79,7 @@ class TimingGlance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schedule_idx: int
     attempts: tuple[AttemptTimes, ...]
     cut_off: tuple[str, ...] = ()
+    cut_off_usage: dict[str, float] = {}
     edited: bool = False
 
 

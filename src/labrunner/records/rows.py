@@ -105,6 +105,8 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     attempts: tuple[AttemptTiming, ...]
     cut_off: tuple[str, ...] = ()
     """Folders of attempts that a crash cut off, below the trial's folder."""
+    cut_off_usage: dict[str, float | int] = {}
+    """What the recorded calls of those attempts used: it was paid, and is in no attempt's own `usage`."""
     edited: bool = False
     """Whether it was taken over though the code that made it was edited since: somebody vouched for it."""
     seal: str = ""

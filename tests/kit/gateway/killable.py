@@ -174,6 +174,12 @@ keep: {{workspace: always}}
         chain: str = json.loads(((run or self.run) / "status.json").read_bytes())["chain"]
         return chain
 
+    def read_expense(self) -> dict[str, dict[str, float]]:
+        """What the only variant used, by the run's summary."""
+        [figures] = json.loads((self.run / "benchmark/summary.json").read_bytes())["ext"]["figures"].values()
+        expense: dict[str, dict[str, float]] = figures["expense"]
+        return expense
+
     def calls(self) -> list[CallRow]:
         return [call for folder in self.attempts() for call in self.calls_of(folder)]
 

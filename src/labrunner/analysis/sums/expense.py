@@ -1,8 +1,9 @@
 """What trials cost: time, tokens, money, one trial at a time.
 
-Rules: a trial's figure is the sum over all its attempts, the discarded ones included, also those of runs that
-this one goes on from, unless they were put to another task or variant. Median and p95 are
-over trials that report the quantity; what a trial does not report is not zero. Memory: a few numbers a trial.
+Rules: a trial's figure is the sum over all its attempts, the discarded ones included, those that a crash cut
+off by their recorded calls, also those of runs that this one goes on from, unless they were put to another
+task or variant. Median and p95 are over trials that report the quantity; what a trial does not report is not
+zero. Memory: a few numbers a trial.
 """
 
 import math
@@ -70,10 +71,11 @@ class VariantExpense:
         """Take in one final trial, with what earlier runs tried for it."""
         attempts = timing.attempts
         last = attempts[-1]
-        if len(attempts) == 1 and not earlier:
+        if len(attempts) == 1 and not earlier and not timing.cut_off_usage:
             spent: Sequence[float] = _spend(last)
         else:
-            spent = self._sum([*(each for each in earlier if each.standing != "changed"), *attempts])
+            before = (each for each in earlier if each.standing != "changed")
+            spent = self._sum([*before, *_cut_off(timing), *attempts])
         agent_s = last.phases_s.get("agent", _UNKNOWN)
         # Packed first: an array takes bytes several times as fast as numbers.
         task = self._tasks.setdefault(trial.ids.task_id, len(self._tasks))
@@ -168,6 +170,12 @@ def _spend(attempt: Tried) -> tuple[float, ...]:
         told("cpu_s", _UNKNOWN),
         told(UNPRICED, _UNKNOWN),
     )
+
+
+def _cut_off(timing: Timing) -> list[AttemptTimes]:
+    """What attempts used that a crash cut off: nobody timed them, and they were paid."""
+    used = timing.cut_off_usage
+    return [AttemptTimes(ended_at="", usage=dict(used))] if used else []
 
 
 def _is_judged_again(attempt: Tried) -> bool:

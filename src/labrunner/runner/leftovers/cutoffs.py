@@ -1,9 +1,14 @@
 """Attempts that a crash, a stop or an outage cut off: their folders and transcripts stay as evidence."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from labrunner.errors import DamagedRun
+from labrunner.gateway.recording.calljournal import read_calls
+from labrunner.records.facts.call_usage import sum_calls
+from labrunner.records.facts.model_call import CallRow
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.buffering.transcripts import read_transcripts, rescue_transcripts
 from labrunner.store.layout import RunPaths
@@ -41,6 +46,15 @@ class CutOffs:
         if trial_id not in self._suspects:
             return ()
         return tuple(sorted(name for name in _names(self._folder / trial_id) if ".cut-" in name))
+
+
+def sum_cut_off(folders: Iterable[Path]) -> dict[str, float | int]:
+    """What the recorded calls of attempts used that came to no end; what can't be read tells nothing."""
+    calls: list[CallRow] = []
+    for folder in folders:
+        with suppress(DamagedRun):
+            calls += list(read_calls(folder))
+    return sum_calls(calls)
 
 
 def _names(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from labrunner.executor.door import Executor
-from labrunner.runner.leftovers.cutoffs import CutOffs
+from labrunner.runner.leftovers.cutoffs import CutOffs, sum_cut_off
 from labrunner.runner.leftovers.leavings import SANDBOX_ONLY, choose_leavings
 from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.plan import Plan, Work
@@ -19,7 +19,7 @@ from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.gate import DispatchGate
 from labrunner.runner.sitting.noting import StoreNotes
 from labrunner.runner.sitting.places import Places
-from labrunner.runner.sitting.publication import Publisher, publish
+from labrunner.runner.sitting.publication import CutOff, Publisher, publish
 from labrunner.runner.sitting.queue import WorkQueue
 from labrunner.runner.sitting.settlement import Conclude, Owe, Settlement, Step, TryAgain
 from labrunner.runner.sitting.stopping import GaveUp
@@ -117,9 +117,17 @@ class RunLoop:
         trial_id, policy = ended.assignment.trial_id, self._plan.experiment.policy
         if ended.failure is not None:
             self._course.count_error(ended.failure, trial_id, policy)
-        rows, bug = await publish(ended, self._publisher, self._writer, self._cut_offs.find(trial_id))
+        rows, bug = await publish(ended, self._publisher, self._writer, await self._find_cut_off(trial_id))
         if bug is not None and ended.failure is None:
             self._course.count_error(bug, trial_id, policy)
         if rows is not None:
             self._course.count_finished(rows)
             await self._executor.release(ended.assignment, choose_leavings(self._plan, rows.trial.verdict))
+
+    async def _find_cut_off(self, trial_id: str) -> CutOff:
+        """What a trial has behind it that came to no end, and was paid all the same."""
+        names = self._cut_offs.find(trial_id)
+        if not names:
+            return CutOff()
+        folders = [self._plan.paths.trial(trial_id) / name for name in names]
+        return CutOff(names=names, usage=await asyncio.to_thread(sum_cut_off, folders))

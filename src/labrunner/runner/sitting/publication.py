@@ -1,6 +1,8 @@
 """From a trial's attempts to the rows that its commit publishes, and with them to the store."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -23,6 +25,18 @@ from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutOff:
+    """Attempts of a trial that came to no end."""
+
+    names: tuple[str, ...] = ()
+    """Their folders."""
+    usage: Mapping[str, float | int] = field(default_factory=dict)
+
+
+NOTHING_CUT_OFF: Final = CutOff()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
     """Makes rows for one run."""
 
@@ -30,7 +44,7 @@ class Publisher:
     run_id: str
 
     def rows(
-        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_offs: tuple[str, ...] = ()
+        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_off: CutOff = NOTHING_CUT_OFF
     ) -> SlotRows:
         """Make the rows of a final slot; `attempts` are all of the trial's, the last one decides."""
         last = attempts[-1]
@@ -50,7 +64,8 @@ class Publisher:
                 schedule_idx=assignment.slot.schedule_idx,
                 ids=ids,
                 attempts=tuple(attempt.timing for attempt in attempts),
-                cut_off=cut_offs,
+                cut_off=cut_off.names,
+                cut_off_usage=dict(cut_off.usage),
             ),
         )
 
@@ -128,19 +143,19 @@ class Publisher:
 
 
 async def publish(
-    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, cut_offs: tuple[str, ...]
+    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, cut_off: CutOff = NOTHING_CUT_OFF
 ) -> tuple[SlotRows | None, Failed | None]:
     """Have a slot's rows made durable, and committed in their turn; none where it was final already.
 
     A row that its own schema refuses is a bug of ours, which is told: one trial's result, not the run's end.
     """
     token = ended.assignment.token
-    rows = publisher.rows(ended.assignment, ended.attempts, cut_offs)
+    rows = publisher.rows(ended.assignment, ended.attempts, cut_off)
     try:
         return rows if await writer.finish(rows, token=token) else None, None
     except ValueError as error:
         bug = Failed(cause=Cause.RUNNER, reason="row_refused", message=str(error)[:2000])
-    rows = publisher.rows(ended.assignment, _blame(bug, ended.attempts), cut_offs)
+    rows = publisher.rows(ended.assignment, _blame(bug, ended.attempts), cut_off)
     return rows if await writer.finish(rows, token=token) else None, bug
 
 
