@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.gateway.reception import MAX_UNHEARD
 from labrunner.gateway.recording.calljournal import open_journal, read_calls
 from labrunner.gateway.serving.allowance import Allowance
 from labrunner.gateway.serving.wire import BadRequest, ClientPatience
@@ -276,3 +277,24 @@ async def test_clients_that_hang_leave_the_others_alone(tmp_path: Path, provider
             await be_served(front)
         assert all(b" 504 " in task.result() for task in silent)
         assert all(b" 200 " not in task.result() for task in slow)
+
+
+async def test_whoever_floods_from_one_address_shuts_out_nobody_who_comes_from_another(
+    tmp_path: Path, provider: Provider
+) -> None:
+    body = json.dumps(BODY).encode()
+    said = write_request(PATH, body, "connection: close")
+    async with run_gateway(tmp_path, provider) as front:
+        host, port = front.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), local_addr=("127.0.0.3", 0))
+        writer.write(said[:20])
+        flood = [
+            await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0))
+            for _ in range(2 * MAX_UNHEARD)
+        ]
+        evicted = [asyncio.ensure_future(each.read()) for each, _ in flood[:MAX_UNHEARD]]
+        await asyncio.wait_for(asyncio.wait(evicted), 30)  # its own oldest made room
+        writer.write(said[20:])
+        assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 200 ")
+        for _, each in (*flood, (reader, writer)):
+            each.close()

@@ -162,6 +162,7 @@ async def test_a_plain_user_is_told_what_else_agents_can_reach_and_they_ask_thei
     await check_that_nothing_is_left(lab)
 
 
+@pytest.mark.torture  # the quick form of it: what shares an address in tests/gateway/test_killed.py
 @pytest.mark.crash
 @pytest.mark.timeout(240)
 async def test_a_killed_gateway_is_one_cut_connection_for_each_of_a_plain_users_containers(

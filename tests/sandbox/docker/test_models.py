@@ -104,8 +104,7 @@ async def test_an_agent_asks_its_model_and_its_grader_finds_the_door_closed_and_
     assert await containers_of(ran.paths.root) == await networks_of(ran.paths.root) == []
 
 
-@ways
-@pytest.mark.parametrize("user", [None, "app"])
+@pytest.mark.parametrize(("way", "user"), [("planted", "app"), ("bridge", None)])
 async def test_every_phase_in_containers_reaches_the_hosts_that_it_is_allowed_and_no_others(
     tmp_path: Path, ash: str, provider: Provider, way: ReachWay, user: str | None
 ) -> None:
