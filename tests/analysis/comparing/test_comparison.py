@@ -318,6 +318,22 @@ def test_twenty_ties_are_no_difference_within_an_interval() -> None:
     assert found.conclusion == "no difference shown"
 
 
+def test_where_no_task_differs_a_family_leaves_as_much_open_as_its_level_says() -> None:
+    same = {f"t{n}": [1.0, 0.0] for n in range(25)}
+    steady = {f"t{n}": [1.0, 1.0] for n in range(25)}
+    for scores, alike in ((same, False), (steady, True)):
+        arms = [make_arm(name, dict(scores)) for name in "abc"]
+        for found in compare_all([(arms[0], other) for other in arms[1:]]):
+            assert found.others is not None
+            assert found.here is not None
+            level = found.others.interval.level
+            t, z = stats.t.ppf((1 + level) / 2, 24), stats.norm.ppf((1 + level) / 2)
+            assert level == pytest.approx(0.975)
+            assert found.others.interval.high == pytest.approx(t * t / (25 + t * t))
+            if alike:
+                assert found.here.interval.high == pytest.approx(z * z / (50 + z * z))
+
+
 def test_differences_that_are_rounding_only_are_ties() -> None:
     before = {f"t{n}": [0.1, 0.2] for n in range(30)}
     after = {f"t{n}": [0.2, 0.1 + (1e-17 if n % 3 else 0.0)] for n in range(30)}

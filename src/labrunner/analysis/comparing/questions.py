@@ -56,22 +56,23 @@ class Answer:
     method: str
     draws: int | None = None
     seed: int | None = None
+    alike: float | None = None
+    """How many units, or trials, there are, where none differs: the interval is what so many leave open."""
     check: PValue | None = None
     """A permutation, which assumes less than Student's t: recorded to look at, not to decide by."""
 
     def span(self, level: float, reach: float | None) -> Span:
         """The interval at another level, cut where no difference can be."""
-        half = _quantile(self.freedom, level) * self.standard_error
+        half = self._half(_quantile(self.freedom, level), reach)
         limit = math.inf if reach is None else reach
         return Span(
             low=max(-limit, self.difference - half), high=min(limit, self.difference + half), level=level
         )
 
-    def tail(self, value: float) -> float:
-        """One-sided p-value: how surprising it is that the difference came out so far above `value`."""
-        if not self.standard_error:
-            return 0.0 if self.difference > value else 1.0
-        return _tail(self.freedom, (self.difference - value) / self.standard_error)
+    def _half(self, quantile: float, reach: float | None) -> float:
+        if self.alike is None or reach is None:
+            return quantile * self.standard_error
+        return reach * quantile * quantile / (self.alike + quantile * quantile)
 
 
 def reach_of(measure: Measure) -> float | None:
@@ -115,25 +116,20 @@ def answer_here(contrasts: Sequence[Contrast], measure: Measure) -> Answer | Non
         return _answer(
             difference, luck.standard_error, luck.freedom, p, reach, method=luck.method, check=found
         )
-    error = _error_here(contrasts, difference, found, reach)
-    if error is None:
-        return None
+    if not found.differing:
+        # Nothing can be permuted: as much is left open as by so many trials without a failure.
+        tries = min(sum(len(each.baseline) for each in contrasts), sum(len(each.other) for each in contrasts))
+        return None if reach is None else _without_difference(tries, None, reach, method=found.method)
+    error = _error_here(difference, found)
     return _answer(difference, error, None, found.value, reach, method=found.method, source=found)
 
 
-def _error_here(
-    contrasts: Sequence[Contrast], difference: float, found: PValue, reach: float | None
-) -> float | None:
-    """The standard error behind p; None where there is no luck to be seen and nothing bounds a score.
+def _error_here(difference: float, found: PValue) -> float:
+    """The standard error behind p.
 
     Nobody decides by a p over a half, and the error behind it may be anything: there it is that of the
-    permutations, or what would give a half. Where no trial ended otherwise than others of its task, nothing
-    can be permuted, and as much is left open as by so many trials without a failure.
+    permutations, or what would give a half.
     """
-    if not found.differing:
-        tries = min(sum(len(each.baseline) for each in contrasts), sum(len(each.other) for each in contrasts))
-        quantile = _quantile(None, LEVEL)
-        return None if reach is None else reach * quantile / (tries + quantile * quantile)
     if found.value > _EVEN:
         return max(found.deviation, _error_behind(difference, _EVEN, None) or 0.0)
     return _error_behind(difference, found.value, None) or found.deviation
@@ -151,9 +147,10 @@ def ask_others(scored: Sequence[Scored], measure: Measure) -> Answer | None:
     if not check.differing:
         if reach is None:
             return None
-        quantile = t_quantile(found.freedom, (1 + LEVEL) / 2)
-        error = reach * quantile / (found.effective_units + quantile * quantile)
-        return _answer(0.0, error, found.freedom, 1.0, reach, method=f"no {unit[:-1]} differs", check=check)
+        answer = _without_difference(
+            found.effective_units, found.freedom, reach, method=f"no {unit[:-1]} differs"
+        )
+        return replace(answer, check=check)
     error = _error(found, scored, measure)
     p = 2 * _tail(found.freedom, abs(found.mean) / error) if error else 0.0
     floor, method = _floor(found, check), f"t over {unit}"
@@ -248,6 +245,14 @@ def _answer(  # noqa: PLR0913 - what an answer is made of
         check=check,
     )
     return judge_at(bare, share=1, p_adjusted=p, reach=reach)
+
+
+def _without_difference(alike: float, freedom: float | None, reach: float, *, method: str) -> Answer:
+    """What so many units (or trials) leave open, none of which differs."""
+    quantile = _quantile(freedom, LEVEL)
+    error = reach * quantile / (alike + quantile * quantile)
+    answer = _answer(0.0, error, freedom, 1.0, reach, method=method)
+    return judge_at(replace(answer, alike=alike), share=1, p_adjusted=1.0, reach=reach)
 
 
 def judge_at(answer: Answer, *, share: int, p_adjusted: float, reach: float | None) -> Answer:
