@@ -69,6 +69,10 @@ def test_two_releases_are_two_variants_side_by_side(place: Path) -> None:
     assert old["digest"] != new["digest"]
     assert old["agent"]["dir"]["digest"] != new["agent"]["dir"]["digest"]
     assert len(trees(place)) == 2
+    assert lab("run", "--run-id", "both", cwd=place).code == 0
+    told = " ".join(lab("compare", "both", cwd=place).out.split())
+    assert f"old obedient 1.0.0, main/gpt-5, {old['agent']['dir']['digest'][:19]}" in told
+    assert f"new obedient 2.0.0, main/gpt-5, {new['agent']['dir']['digest'][:19]}" in told
     assert lab("agents", "remove", "obedient==1.0.0", cwd=place).code == 0
     assert lab("agents", "list", "--json", cwd=place).json()["installed"][0]["version"] == "2.0.0"
     assert len(trees(place)) == 1

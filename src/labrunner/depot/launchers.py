@@ -27,11 +27,19 @@ for each in /lib/ld-musl-*.so.1; do [ -e "$each" ] && libc=musl; done
 for each in /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.*; do [ -e "$each" ] && libc=glibc; done
 """
 _NODE: Final = """node=$here/NODE
-"$node" --version >/dev/null 2>&1 && exec "$node" "$here"/PROGRAM "$@"
-libraries=$here/node/LIBRARIES
-exec "$libraries"/LOADER --library-path "$libraries" --argv0 "$node" "$node" "$here"/PROGRAM "$@"
+"$node" --version >/dev/null 2>&1 || node=$here/node/start
+exec "$node" "$here"/PROGRAM "$@"
 """
 """By itself where the image has what it needs; else by the loader that came along."""
+_NODE_START: Final = """#!/bin/sh
+here=${0%/*}/..
+node=$here/NODE
+libraries=$here/node/LIBRARIES
+set -- "$node" -r "$here"/node/start.cjs "$@"
+exec "$libraries"/LOADER --library-path "$libraries" --argv0 "$node" "$@"
+"""
+_NODE_SELF: Final = "process.execPath = require('path').join(__dirname, 'start');\n"
+"""A program that starts itself again is to find Node, where it would find the loader."""
 
 
 def write_launchers(release: Release, tree: Path) -> None:
@@ -43,6 +51,17 @@ def write_launchers(release: Release, tree: Path) -> None:
         path = folder / name
         path.write_text(head + "".join(_write_body(name, program, release, tree)), encoding="utf-8")
         path.chmod(0o755)
+    if release.install.node is not None:
+        start = tree / "node" / "start"
+        start.write_text(_name_node(_NODE_START), encoding="utf-8")
+        start.chmod(0o755)
+        start.with_suffix(".cjs").write_text(_NODE_SELF, encoding="utf-8")
+
+
+def _name_node(text: str) -> str:
+    for mark, value in (("NODE", str(node_program())), ("LIBRARIES", LIBRARIES), ("LOADER", LOADER)):
+        text = text.replace(mark, value)
+    return text
 
 
 def _write_body(name: str, program: str | ProgramPart, release: Release, tree: Path) -> Iterator[str]:
@@ -57,12 +76,7 @@ def _write_body(name: str, program: str | ProgramPart, release: Release, tree: P
         return
     file = _find(release.fill(program), release, tree)
     if release.install.node is not None:
-        yield (
-            _NODE.replace("NODE", str(node_program()))
-            .replace("LIBRARIES", LIBRARIES)
-            .replace("LOADER", LOADER)
-            .replace("PROGRAM", quote(file))
-        )
+        yield _name_node(_NODE).replace("PROGRAM", quote(file))
     else:
         yield f'exec "$here"/{quote(file)} "$@"\n'
 

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from labrunner.analysis.comparing.power import layout_of
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
+from labrunner.display.named_agents import describe_named
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
 from labrunner.experiment.resolved import (
@@ -127,7 +128,8 @@ def _show_variant(variant: Variant) -> RenderableType:
         *(_describe_program(variant.program) if variant.program else ()),
         ("bindings", _pairs(variant.bindings.items())),
         ("setup", format_command(setup.command)),
-        ("agent", format_command(agent.command)),
+        ("agent", describe_named(agent)),
+        ("started by" if agent.named else "agent", format_command(agent.command)),
         ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),

@@ -9,6 +9,7 @@ import typer
 
 from labrunner.cli.pieces import Json, LogDir, make_app
 from labrunner.cli.requiring import Require, RequireCoverage, RequireStable, read_requirements, tell_unmet
+from labrunner.display.named_agents import show_named
 from labrunner.display.results.compare import show_comparisons
 from labrunner.display.text.console import make_console, make_item
 from labrunner.records.encoding import canonical
@@ -69,6 +70,8 @@ def compare(  # noqa: PLR0913 - the signature is the command line
                 contest.comparisons, contest.retry_shift, contest.cautions, contest.figures
             )
             console.print(told)
+            if contest.agents:
+                console.print(show_named(contest.agents))
             for sentence in contest.differences:
                 console.print(make_item("not the same:", sentence, "yellow"))
     raise typer.Exit(tell_unmet(contest.unmet, contest.notes))
@@ -80,6 +83,7 @@ def _print_json(contest: Contest) -> None:
         "figures": contest.figures,
         "retry_shift": contest.retry_shift,
         "warnings": [caution for _, caution in contest.cautions],
+        "agents": {name: {"named": agent.named, "dir": agent.dir} for name, agent in contest.agents},
         "differences": contest.differences,
         "unmet": contest.unmet,
         "notes": contest.notes,

@@ -29,6 +29,7 @@ from labrunner.analysis.judging.requirements import (
 from labrunner.analysis.judging.retryshift import RetryShift, report_retries
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
+from labrunner.experiment.resolved import Agent
 from labrunner.runner.reports.likeness import PairBy, tell_differences
 from labrunner.runner.reports.results import Results, read_checked_results, tell_notes
 from labrunner.store.layout import RunPaths
@@ -51,6 +52,8 @@ class Contest:
     cautions: tuple[tuple[str, Caution], ...] = ()
     """Trials that are missing or were marked, agents that seem never to have run, runs that go on; each with
     what to write for its run."""
+    agents: tuple[tuple[str, Agent], ...] = ()
+    """Arms whose agents are known by name."""
     differences: tuple[str, ...] = ()
     """What is not the same about the tasks of the runs, in sentences."""
     shared: tuple[str, ...] = ()
@@ -97,6 +100,12 @@ def compare_runs(
     shared = tuple(_find_shared(results, labels))
     return Contest(
         arms=arms,
+        agents=tuple(
+            (f"{prefix}{variant.id}", variant.agent)
+            for each, prefix in zip(results, prefixes, strict=True)
+            for variant in each.experiment.variants
+            if variant.agent.named is not None
+        ),
         differences=tuple(tell_differences(labels, [each.experiment for each in results], pair_by)),
         shared=shared,
         figures=figures,

@@ -48,13 +48,23 @@ async def try_models(experiment: Experiment, given: Mapping[str, str]) -> list[C
 def _choose_models(entry: ModelEntry, experiment: Experiment, listed: Sequence[str]) -> list[str]:
     """Which models to ask: those that variants name and there are, else one that has a price or is alone.
 
-    What an agent will ask for is its own matter: where nothing tells it, nobody is asked.
+    What an agent will ask for is its own matter: where nothing tells it, nobody is asked. One that is known
+    by name is told its model, so that one is asked, whether it is listed or not.
     """
+    if told := _find_told(entry, experiment):
+        return told[:MOST_ASKED]
     known = list(dict.fromkeys([*entry.prices, *listed]))
     words = {word for variant in experiment.variants if entry in variant.models for word in _say(variant)}
     named = [model for model in known if model in words]
     alone = listed if len(listed) == 1 else ()
     return (named or [*entry.prices] or [*alone])[:MOST_ASKED]
+
+
+def _find_told(entry: ModelEntry, experiment: Experiment) -> list[str]:
+    """What agents that are known by name are told to ask an entry for."""
+    named = [variant.agent.named for variant in experiment.variants]
+    models = [each.model.partition("/") for each in named if each is not None and each.model is not None]
+    return list(dict.fromkeys(model for name, _, model in models if name == entry.name))
 
 
 def _say(variant: Variant) -> Iterator[str]:
