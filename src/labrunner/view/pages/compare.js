@@ -67,6 +67,7 @@ function Pair({ pair, told, words }) {
 /** @param {{title: string, flips: any[], total: number, pair: any, chosen: any}} props */
 function Flips({ title, flips, total, pair, chosen }) {
   return html`<section aria-label=${title}><h2>${title} <span class="dim">${counted(total, "task")}</span></h2>
+    ${!total && html`<p class="dim">none</p>`}
     ${flips.length > 0 && html`<table class="flips"><thead><tr><th>task</th><th class="n">${pair.baseline}</th><th class="n">${pair.other}</th></tr></thead>
     <tbody>${flips.map((flip) => html`<tr class=${flip === chosen ? "chosen" : ""}><td><button class="plain" aria-expanded=${flip === chosen} onClick=${() => put({ flip: flip === chosen ? null : flip.task_id })}>${flip.task_id}</button></td>
       <td class="n">${figure(flip.baseline)}</td><td class="n">${figure(flip.other)}</td></tr>`)}</tbody></table>`}

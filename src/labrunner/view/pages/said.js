@@ -42,7 +42,7 @@ export function Said({ run, words }) {
   const isLooking = phrase.trim().length >= LEAST && found.next !== null && found.hits.length < wanted && !found.problem;
   return html`<section aria-labelledby="said">
     <div class="bar"><h2 id="said">Search what was said</h2>
-      <input ref=${field} type="search" placeholder="a phrase of a conversation, a terminal, an answer  ( s )" aria-label="search what was said" value=${phrase} onInput=${type}/>
+      <input ref=${field} type="search" placeholder="a phrase, in all that trials wrote  ( s )" aria-label="search what was said" value=${phrase} onInput=${type}/>
       <span class="dim" role="status">${phrase && (found.problem || `${found.next === null ? "" : `${count(found.looked)} of ${count(found.finished)} trials looked through: `}${counted(found.hits.length, "trial")}${isLooking ? " so far" : found.next === null ? "" : ", and maybe more"}`)}</span></div>
     ${phrase && html`<ol class="hits">${found.hits.map((hit) => html`<${Hit} key=${hit.slot} hit=${hit} run=${run}/>`)}</ol>`}
     ${phrase && found.next !== null && found.hits.length >= wanted && html`<button onClick=${() => setWanted(found.hits.length + SCREENFUL)}>look on</button>`}
