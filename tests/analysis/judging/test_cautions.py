@@ -5,7 +5,9 @@ import msgspec
 from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND
 from labrunner.analysis.report import make_report
 from labrunner.analysis.sums.conduct import SYSTEM_CHANGED
+from labrunner.analysis.sums.expense import Expense
 from labrunner.analysis.sums.tally import NONE_MARKED, Tally
+from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import TrialRow
 from tests.kit.analysis.trial_rows import failed, graded
 
@@ -78,3 +80,17 @@ def test_retry_rates_that_differ_are_told_with_both_rates() -> None:
 
 def test_a_sound_run_has_none() -> None:
     assert cautions_of(graded(task_id="t0"), graded(task_id="t1", value=0.0)) == {}
+
+
+def test_attempts_that_an_outage_cut_off_are_not_told_as_those_of_a_crash_alone() -> None:
+    tally, expense = Tally({"t0": None}), Expense()
+    row = graded("a", "t0")
+    tally.add(row)
+    expense.add(
+        row, TimingGlance(schedule_idx=0, attempts=(AttemptTimes(ended_at=""),), cut_off=("1.cut-1",))
+    )
+    report = make_report(tally, {"a": 1}, expense=expense)
+    (told,) = [each.text for each in report.cautions if each.kind == "cut_off"]
+    assert told.startswith(
+        "1 attempt cut off by a crash, a stop or an outage and run again; of what they used"
+    )

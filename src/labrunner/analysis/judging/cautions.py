@@ -200,7 +200,7 @@ def _about_cut_offs(figures: Figures) -> str:
     if not figures.cut_off:
         return ""
     told = f"{_count(figures.cut_off, 'attempt')} cut off by a crash, a stop or an outage and run again"
-    return f"{told}; what they used is in no figure"
+    return f"{told}; of what they used only recorded calls are counted"
 
 
 def _about_edits(figures: Figures) -> str:
