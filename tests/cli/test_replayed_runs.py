@@ -9,6 +9,15 @@ import pytest
 from tests.kit.cli.calling import Answer, lab
 
 RETRIED = "r2"
+LETTERS = """
+from labrunner import Task, task
+from labrunner.dataset import Sample
+from labrunner.scorer import includes
+
+@task
+def letters():
+    return Task(dataset=[Sample(input="a", target="a")], scorer=includes())
+"""
 TOLD = f"replays {RETRIED}: models answered what is recorded there"
 FEW = ("--replications", "1", "--limit", "2")
 
@@ -84,3 +93,6 @@ def test_flags_that_mean_nothing_are_refused(folder: Path) -> None:
     assert unknown.code == 2
     more = lab("run", "--replay", RETRIED, cwd=folder)
     assert (more.code, "it is not among the finished trials of that run" in squeeze(more.err)) == (2, True)
+    (folder / "letters.py").write_text(LETTERS)
+    python = lab("run", "letters.py", "--model", "mock/echo", "--replay", RETRIED, cwd=folder)
+    assert (python.code, "written in Python are not answered from recordings" in python.err) == (2, True)

@@ -16,7 +16,7 @@ from labrunner.experiment.resolved import AgentLimits, ReplayMode
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
 from tests.kit.gateway.experiments import CLIENT, Ran, Setting, run
-from tests.kit.gateway.killable import Killable, kill
+from tests.kit.gateway.killable import PAUSING, Killable, kill
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Fail, Provider, run_provider
 
@@ -156,27 +156,6 @@ def lab(tmp_path: Path, provider: Provider) -> Killable:
     lab = Killable(folder=tmp_path / "lab", url=provider.url, sandbox="{kind: bubblewrap}", agent=PAUSING)
     lab.write()
     return lab
-
-
-PAUSING = (
-    CLIENT
-    + """
-import time
-
-def insist(**more):
-    while True:
-        try:
-            return ask(**more)
-        except Exception:
-            time.sleep(0.05)
-
-said = insist(stream=True)
-for n in range(3):
-    time.sleep(0.5 if n else 0)
-    said += insist(messages=[{"role": "user", "content": str(n)}])
-open("answer.txt", "w").write(said)
-"""
-)
 
 
 @pytest.mark.crash

@@ -35,6 +35,27 @@ open("cuts.txt", "w").write(str(cuts))
 )
 """Asks for a stream, again when it was cut."""
 
+PAUSING = (
+    CLIENT
+    + """
+import time
+
+def insist(**more):
+    while True:
+        try:
+            return ask(**more)
+        except Exception:
+            time.sleep(0.05)
+
+said = insist(stream=True)
+for n in range(3):
+    time.sleep(0.5 if n else 0)
+    said += insist(messages=[{"role": "user", "content": str(n)}])
+open("answer.txt", "w").write(said)
+"""
+)
+"""Asks four times, with pauses in which somebody may be killed; again where a connection was cut."""
+
 COUNT = (
     CLIENT
     + """
