@@ -11,6 +11,7 @@ from labrunner.records import schema
 from labrunner.records.encoding import canonical
 from labrunner.records.summary import SummaryRecord
 from tests.kit.analysis.small_summary import BENCHMARK, make_summary, make_tally
+from tests.kit.analysis.trial_rows import graded
 
 
 def test_the_summary_validates_against_its_schema() -> None:
@@ -43,6 +44,23 @@ def test_figures_carry_the_inputs_to_compute_them_again() -> None:
     assert (figures["coverage"], figures["causes"]) == (0.125, {"grade_error": 1})
     assert ext["figures"]["a"]["interval"]["method"] == "Wilson over tasks"
     assert (ext["figures"]["a"]["tasks"], ext["is_valid"]) == (4, False)
+
+
+def test_a_mean_with_marked_trials_can_be_computed_again_from_the_inputs() -> None:
+    rows = [
+        graded("a", f"t{n}", repl_idx, value=float(n > repl_idx)) for n in range(4) for repl_idx in (0, 1)
+    ]
+    tally = Tally({f"t{n}": None for n in range(4)}, {row.ids.trial_id: "x" for row in rows[::3]})
+    for row in rows:
+        tally.add(row)
+    made = summarise(tally, run_id="run", benchmark=BENCHMARK, planned={"a": 8})
+    ext = json.loads(canonical.encode(made))["ext"]
+    inputs, means = ext["inputs"], []
+    for task in tally.groups:
+        cells = [inputs[kind]["a"].get(task) for kind in ("variants", "marked")]
+        sums = [dict(zip(inputs["columns"], cell, strict=True)) for cell in cells if cell is not None]
+        means.append(sum(each["total"] for each in sums) / sum(each["graded"] for each in sums))
+    assert ext["figures"]["a"]["with_marked"] == sum(means) / len(means) == 0.625
 
 
 def test_figures_come_back_from_a_summary_on_disk_as_they_were() -> None:

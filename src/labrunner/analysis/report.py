@@ -158,12 +158,14 @@ def _inputs(tally: Tally) -> dict[str, Any]:
     groups = {task_id: group for task_id, group in tally.groups.items() if group is not None}
     return {
         "columns": _SUMS,
-        "variants": {
-            variant_id: {
-                task_id: [getattr(cell, name) for name in _SUMS] for task_id, cell in variant.cells.items()
-            }
-            for variant_id, variant in tally.variants.items()
+        "variants": {name: _sums(variant) for name, variant in tally.variants.items()},
+        "marked": {
+            name: _sums(variant.marked) for name, variant in tally.variants.items() if variant.marked
         },
         "groups": groups,
         "tags": tally.tags,
     }
+
+
+def _sums(variant: VariantTally) -> dict[str, list[Any]]:
+    return {task_id: [getattr(cell, name) for name in _SUMS] for task_id, cell in variant.cells.items()}

@@ -49,8 +49,8 @@ def test_invalidated_trials_are_left_out_and_counted() -> None:
     ]
     found = cautions_of(*rows, invalidated={rows[1].ids.trial_id: "the answer\nwas wrong"})
     assert found["invalidated"] == (
-        "a: 1 trial marked as not to be used, left out of every figure; with it the mean would be 0.750; "
-        'why: "the answer was wrong" (1)'
+        "a: 1 trial marked as not to be used, left out of all but the bounds; with it the mean would be "
+        '0.750; why: "the answer was wrong" (1)'
     )
     assert found["coverage"] == "a: only 67% of the planned trials are graded (2 of 3)"
 
@@ -65,6 +65,14 @@ def test_reasons_of_marks_are_counted_and_the_first_of_many_named() -> None:
 def test_coverage_lost_tasks_and_errors_are_told() -> None:
     found = cautions_of(graded(task_id="t0"), failed(task_id="t1"))
     assert set(found) == {"errors", "coverage", "ungraded"}
+
+
+def test_bounds_that_hold_more_than_errors_say_so() -> None:
+    rows = [*(graded(task_id=f"t{n}") for n in range(3)), failed(task_id="t3")]
+    told = cautions_of(*rows, tasks=4)["errors"]
+    assert told.endswith("left out of the mean; counted as 0 or as 1 it is 0.750 to 1.000")
+    more = cautions_of(*rows, tasks=4, invalidated={rows[0].ids.trial_id: "x"})["errors"]
+    assert more.endswith("counted as 0 or as 1, with what else has none, it is 0.500 to 1.000")
 
 
 def test_where_nothing_is_graded_no_mean_speaks_of_anything() -> None:

@@ -62,8 +62,8 @@ def test_trials_that_were_marked_are_told_beside_the_comparison(tmp_path: Path) 
     mark(paths, make_trial_id("new", "t0", 0), 1)
     (told,) = [caution for _, caution in compare_runs([paths]).cautions if caution.kind == "invalidated"]
     assert str(told) == (
-        "new: 1 trial marked as not to be used, left out of every figure; with it the mean would be 0.500; "
-        'why: "x" (1)'
+        "new: 1 trial marked as not to be used, left out of all but the bounds; with it the mean would be "
+        '0.500; why: "x" (1)'
     )
 
 

@@ -156,7 +156,8 @@ def _about_errors(figures: Figures) -> str:
     told = f"{_count(figures.errors, 'trial')} without a grade ({causes}), left out of the mean"
     if figures.lower is None or figures.upper is None:
         return told
-    return f"{told}; counted as 0 or as 1 it is {figures.lower:.3f} to {figures.upper:.3f}"
+    more = ", with what else has none," if figures.missing or figures.invalidated else ""
+    return f"{told}; counted as 0 or as 1{more} it is {figures.lower:.3f} to {figures.upper:.3f}"
 
 
 def _about_groups(figures: Figures) -> str:
@@ -243,7 +244,7 @@ def _about_commands(figures: Figures) -> str:
 def _about_invalidated(figures: Figures) -> str:
     if not figures.invalidated:
         return ""
-    told = f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of every figure"
+    told = f"{_count(figures.invalidated, 'trial')} marked as not to be used, left out of all but the bounds"
     if figures.with_marked is not None:
         them = "it" if figures.invalidated == 1 else "them"
         told += f"; with {them} the mean would be {write_number(figures.with_marked)}"

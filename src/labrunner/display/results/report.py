@@ -35,7 +35,8 @@ from labrunner.records.facts.call_usage import UNPRICED
 
 SHOWN_K: Final = 4
 ADJUSTED: Final = (
-    "p and intervals are adjusted for {} comparisons (Holm): any of the conclusions misleads in 1 of 20 runs"
+    "p and intervals are adjusted for {} comparisons (Holm): any of the conclusions misleads in at most "
+    "1 of 20 runs"
 )
 _EXPENSES: Final = {
     "time_s": "time",
