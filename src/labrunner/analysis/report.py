@@ -159,9 +159,7 @@ def _inputs(tally: Tally) -> dict[str, Any]:
     return {
         "columns": _SUMS,
         "variants": {name: _sums(variant) for name, variant in tally.variants.items()},
-        "marked": {
-            name: _sums(variant.marked) for name, variant in tally.variants.items() if variant.marked
-        },
+        "marked": {name: _sums(variant.marked) for name, variant in tally.variants.items() if variant.marked},
         "groups": groups,
         "tags": tally.tags,
     }

@@ -77,6 +77,18 @@ def test_a_figure_is_asked_of_every_variant_or_of_one() -> None:
     assert unmet("pass >= 0.9") == ("pass >= 0.9: baseline's pass is 0.2",)
 
 
+def test_a_figure_that_equals_its_limit_but_for_rounding_is_met() -> None:
+    tally = Tally({f"t{n}": None for n in range(6)})
+    for n, passed in enumerate((3, 4, 4, 3, 5, 5)):
+        for repl_idx in range(5):
+            tally.add(graded("a", f"t{n}", repl_idx, value=float(repl_idx < passed)))
+    figures = compute_all(tally, {"a": 30})
+    assert figures[0].pass_rate != 24 / 30  # sums in binary
+    assert find_unmet(parse_requirements(["pass >= 0.8", "pass <= 80%"]), figures, None, ()) == ()
+    assert len(find_unmet(parse_requirements(["pass > 0.8", "pass < 0.8"]), figures, None, ())) == 2
+    assert len(find_unmet(parse_requirements(["pass >= 0.8000001"]), figures, None, ())) == 1
+
+
 def test_a_figure_that_is_not_known_is_not_met() -> None:
     tally = Tally({"t0": None})
     found = find_unmet(parse_requirements(["pass >= 0"]), compute_all(tally, {"a": 1}), None, ())

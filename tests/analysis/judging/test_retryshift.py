@@ -180,3 +180,14 @@ def test_retried_trials_that_pass_more_often_within_tasks_are_noted() -> None:
         tally.add(graded("a", f"t{n}", 1, value=float(n % 5 == 0)))
     (note,) = known(report_retries([side("a", tally)])).notes
     assert note.startswith("a: retried trials of a task end otherwise than its others")
+
+
+def test_a_move_that_equals_the_margin_but_for_rounding_is_bounded() -> None:
+    tally = Tally({f"t{n}": None for n in range(50)})
+    for n in range(50):
+        tally.add(graded("a", f"t{n}", value=1.0, attempts=1 + (n == 0)))
+    figures = compute_all(tally, {"a": 50})
+    found = report_retries(list(zip(make_arms(tally, {"a": 50}), figures, strict=True)))
+    assert found is not None
+    assert (found.variants[0].move or 0.0) > 0.02  # 1 - 0.98 in binary
+    assert found.answer == "bounded"

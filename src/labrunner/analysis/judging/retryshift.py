@@ -23,6 +23,8 @@ MARGIN: Final = 0.02
 """How far retries may move a mean, by default: as a share of the scale."""
 CAUTION: Final = "rates and odds can't rule a bias by retries out: only the bounds can"
 Bounded = Literal["bounded", "not bounded", "can't tell"]
+_ROUNDING: Final = 1e-12
+"""1 of 50 is 0.02, though 1 - 0.98 in binary is a hair more."""
 _RATE: Final = Measure(name="retried", is_rate=True, better="lower", low=0.0, high=1.0)
 
 
@@ -147,7 +149,7 @@ def _answer(retried: int, move: float | None, margin: float) -> Bounded:
         return "bounded"
     if move is None:
         return "can't tell"
-    return "bounded" if move <= margin else "not bounded"
+    return "bounded" if move <= margin + _ROUNDING else "not bounded"
 
 
 def _table(cell: Cell) -> Table:
