@@ -1,6 +1,7 @@
 """Pages in a real browser: what people see of runs in every state, and what hostile output can't do."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from labrunner.store.rows.lock import acquire
 from labrunner.view.web.webserver import serving
 from tests.kit.browser import Page, page_of
 from tests.kit.made_runs import Told, edit_status, make_grid, write_run
-from tests.kit.view.left_behind import PLANTED, TRIAL, write_left
+from tests.kit.view.left_behind import HOSTILE, PLANTED, TRIAL, write_left, write_long
 
 TEXT = "document.body.innerText"
 HAS = f"{TEXT}.includes"
@@ -135,6 +136,20 @@ async def test_hostile_output_is_shown_and_does_nothing(tmp_path: Path) -> None:
     assert styled == "red"
 
 
+async def test_a_line_of_fifty_megabytes_is_cut_and_does_nothing(tmp_path: Path) -> None:
+    line = b"<b>" * (50 * 2**20 // 3) + HOSTILE
+    message = {"event": "message", "message": {"role": "user", "content": line.decode(errors="replace")}}
+    left = {"logs/agent.stdout": line, "transcript.jsonl": json.dumps(message).encode() + b"\n"}
+    write_long(tmp_path / "runs", [left])
+    async with viewing(tmp_path) as viewer:
+        await viewer.open("/run/made/slot/0?tab=terminal", f"{HAS}('onerror=')")
+        assert await viewer.page.run(f"{TEXT}.length") < 200_000
+        said = await viewer.open("/run/made/slot/0?tab=conversation", f"{HAS}('more characters')")
+        assert len(said) < 200_000
+        assert await viewer.page.run("document.title") != "owned"
+        assert await viewer.page.run(f"document.querySelectorAll({PLANTED!r}).length") == 0
+
+
 async def test_pages_fit_a_phone_and_the_map_is_walked_by_arrows(tmp_path: Path) -> None:
     write_left(tmp_path / "runs")
     async with viewing(tmp_path) as viewer:
@@ -142,7 +157,11 @@ async def test_pages_fit_a_phone_and_the_map_is_walked_by_arrows(tmp_path: Path)
         for path, until in (
             ("/", f"{HAS}('1 run')"),
             ("/run/left", READY),
+            ("/run/left?said=look", "!!document.querySelector('.hits mark')"),
             (f"/run/left/trial/{TRIAL}?tab=terminal", f"{HAS}('onerror=')"),
+            (f"/run/left/trial/{TRIAL}?tab=files", f"{HAS}('transcript.jsonl')"),
+            ("/compare?a=left&flip=t4", "document.querySelectorAll('.scrolling').length == 2"),
+            ("/query?run=left", "!!document.querySelector('.answer td')"),
         ):
             await viewer.open(path, until)
             assert not await viewer.page.run(IS_WIDE), path

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
 from labrunner.records.completion import FileRef
+from labrunner.records.encoding import canonical
 from labrunner.records.encoding.ids import make_trial_id
 from labrunner.store.layout import RunPaths
+from labrunner.store.reading.run_state import iter_finished
 from tests.kit.made_runs import Told, make_grid, write_run
 
 SHOUT = "document.title='owned'"
@@ -74,4 +77,23 @@ def write_left(runs_dir: Path, run_id: str = "left", *, has_link: bool = False) 
     if has_link:
         (folder / LINK).rename(runs_dir.parent / "outside")
         (folder / LINK).symlink_to(runs_dir.parent / "outside")
+    return paths
+
+
+def write_long(folder: Path, left: Sequence[Mapping[str, bytes]]) -> RunPaths:
+    """A run with one trial for each, which left these files."""
+    refs = [
+        tuple(
+            FileRef(path=path, digest=canonical.digest_bytes(data), size=len(data))
+            for path, data in each.items()
+        )
+        for each in left
+    ]
+    grid = make_grid(tasks=len(left), variants=("a",))
+    paths = write_run(folder, grid, lambda slot: Told(logs=refs[slot.schedule_idx]))
+    for rows, each in zip(iter_finished(paths), left, strict=True):
+        for path, data in each.items():
+            target = paths.attempt(rows.trial_id, 1) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
     return paths

@@ -12,8 +12,6 @@ import pytest
 
 from labrunner.errors import InputError
 from labrunner.interop.registry import export_run
-from labrunner.records.completion import FileRef
-from labrunner.records.encoding import canonical
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
@@ -21,11 +19,12 @@ from labrunner.view.handout.cutting import CAPS, Cutter
 from labrunner.view.web.webserver import serving
 from tests.kit.browser import Page, page_of
 from tests.kit.made_runs import Told, make_grid, write_run
-from tests.kit.view.left_behind import FAILED, PLANTED, TRIAL, refer, write_left
+from tests.kit.view.left_behind import FAILED, PLANTED, TRIAL, refer, write_left, write_long
 
 TEXT = "document.body.innerText"
 HAS = f"{TEXT}.includes"
 READY = "document.querySelectorAll('.tr').length > 3 && !!document.querySelector('canvas')"
+LOG = "logs/agent.stdout"
 PART = re.compile(r'<script type="text/plain" id="(part-[^"]+)"[^>]*>([^<]*)</script>')
 HOLD = """(parts) => { for (const [id, text] of parts) {
     const place = document.createElement("div"); place.id = id; place.textContent = text; place.hidden = true;
@@ -140,24 +139,9 @@ async def test_a_file_answers_every_question_as_the_server_does(tmp_path: Path) 
         assert page.troubles == []
 
 
-def write_long(folder: Path, texts: list[bytes]) -> RunPaths:
-    """A run with one trial for each text, which is what its agent wrote."""
-    refs = [
-        FileRef(path="logs/agent.stdout", digest=canonical.digest_bytes(text), size=len(text))
-        for text in texts
-    ]
-    grid = make_grid(tasks=len(texts), variants=("a",))
-    paths = write_run(folder, grid, lambda slot: Told(logs=(refs[slot.schedule_idx],)))
-    for rows, text in zip(iter_finished(paths), texts, strict=True):
-        target = paths.attempt(rows.trial_id, 1) / "logs/agent.stdout"
-        target.parent.mkdir(parents=True)
-        target.write_bytes(text)
-    return paths
-
-
 def test_texts_are_cut_only_where_a_part_has_no_room_and_what_is_spared_is_used(tmp_path: Path) -> None:
     noise = os.urandom(CAPS[0]).hex().encode()
-    paths = write_long(tmp_path, [b"short\n", noise])
+    paths = write_long(tmp_path, [{LOG: b"short\n"}, {LOG: noise}])
     few, many = iter_finished(paths)
 
     def size_of(cutter: Cutter, rows: SlotRows) -> int:
@@ -174,7 +158,7 @@ def test_texts_are_cut_only_where_a_part_has_no_room_and_what_is_spared_is_used(
 
 
 async def test_a_cut_text_says_so_and_a_full_file_holds_it_whole(tmp_path: Path) -> None:
-    paths = write_long(tmp_path / "runs", [b"BEGIN\n" + b"line of text\n" * 20_000 + b"END\n"])
+    paths = write_long(tmp_path / "runs", [{LOG: b"BEGIN\n" + b"line of text\n" * 20_000 + b"END\n"}])
     async with opened(paths, tmp_path) as (page, url):
         cut = await look(page, f"{url}#/run/made/slot/0?tab=terminal", f"{HAS}('END')")
         assert "are not in this file" in cut
@@ -192,6 +176,6 @@ def test_a_format_that_never_cuts_refuses_to_be_full(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_two_thousand_trials_that_wrote_noise_stay_under_fifteen_megabytes(tmp_path: Path) -> None:
-    paths = write_long(tmp_path / "runs", [os.urandom(20_000).hex().encode() for _ in range(2_000)])
+    paths = write_long(tmp_path / "runs", [{LOG: os.urandom(20_000).hex().encode()} for _ in range(2_000)])
     (file,) = export_run(paths, "html", tmp_path / "run.html")
     assert file.stat().st_size < 15_000_000

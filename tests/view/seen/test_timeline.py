@@ -22,6 +22,7 @@ def test_every_finished_trial_stands_in_the_step_in_which_it_ended(tmp_path: Pat
     steps = told["steps"]
     assert isinstance(steps, list)
     assert (told["began_at"], told["ended_at"]) == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:01:40.000Z")
+    assert (told["crashes"], told["adopted"]) == ([], [])
     assert {at: step for at, step in enumerate(steps) if any(step)} == {
         1: [1, 0, 0],
         61: [0, 1, 0],

@@ -55,7 +55,9 @@ export function Files({ run, told }) {
   const [chosen, setChosen] = useState(-1);
   const folders = Object.entries(told.record.timing.attempts.at(-1)?.folders ?? {});
   if (!told.files.length && !folders.length) return html`<p class="empty">No file was kept.</p>`;
-  return html`<div class="scrolls"><table class="files">
+  const patches = told.record.predictions.filter((/** @type {any} */ row) => row.prediction.kind === "patch");
+  return html`${patches.map((/** @type {any} */ row) => html`<section class="log"><h2>What was changed</h2><${Diff} text=${String(row.prediction.value ?? row.prediction.artifact_ref)}/></section>`)}
+  <div class="scrolls"><table class="files">
     <thead><tr><th>file</th><th class="n">attempt</th><th class="n">size</th><th>digest</th><th>take it</th></tr></thead>
     <tbody>${told.files.map((/** @type {any} */ file, /** @type {number} */ number) => html`<tr class=${number === chosen ? "chosen" : ""}>
       <td><button class="plain" aria-expanded=${number === chosen} onClick=${() => setChosen(number === chosen ? -1 : number)}>${file.path}</button></td>

@@ -139,9 +139,10 @@ function Times({ told }) {
   };
   const label = `trials by when they ended, from ${clock(told.began_at)} to ${clock(told.ended_at)} UTC; at most ${most} in a step`;
   return html`<section aria-labelledby="times">
-    <h2 id="times">When trials ended <span class="dim">${counted(most, "trial")} in the fullest step${told.crashes.length ? `; lines: ${counted(told.crashes.length, "crash").replace("crashs", "crashes")}` : ""}</span></h2>
+    <h2 id="times">When trials ended <span class="dim">${counted(most, "trial")} in the fullest step${told.crashes.length ? `; lines: ${counted(told.crashes.length, "crash").replace("crashs", "crashes")}` : ""}${told.adopted.length ? `; ticks below: ${counted(told.adopted.length, "trial")} adopted after one` : ""}</span></h2>
     <svg class="times" role="img" aria-label=${label}>${steps.map(draw)}
-      ${told.crashes.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="0" y2="100%" class="crash"/>`)}</svg>
+      ${told.crashes.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="0" y2="100%" class="crash"/>`)}
+      ${told.adopted.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="100%" y2="108%" class="adopted"/>`)}</svg>
     <p class="ends"><span>${clock(told.began_at)} UTC</span><span>${clock(told.ended_at, told.began_at)}</span></p>
   </section>`;
 }
