@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
-from bench.simulation import studies, together
-from bench.simulation.populations import KINDS, LAYOUTS, PAIRS, SAME
+from bench.simulation import both, studies, together
+from bench.simulation.populations import KINDS, LAYOUTS, PAIRS, SAME, SCORED
 from bench.simulation.studies import Figures
 
 Setting = tuple[Any, ...]  # what a study takes, but for the number of runs
@@ -106,6 +106,26 @@ CATALOGUE: Final = (
         long=[setting for setting in PAIRED if setting[2] in SAME],
         long_runs=1_000,
         bounds={"here": (0.0, 0.055)},
+        options={},
+    ),
+    Study(
+        name="both questions",
+        run=both.judge_both,
+        quick=[*product((8,), (1, 3), ("alike 0.5", "u-shaped")), (8, 2, "alike 0.5"), (12, 3, "alike 0.5")],
+        quick_runs=100,
+        long=list(product((6, 8, 12), (1, 2, 3), ("alike 0.5", "u-shaped"))),
+        long_runs=800,
+        bounds={"here": (0.0, 0.06), "odd": (0.0, 0.0), "cost": (-1.0, 0.05)},
+        options={},
+    ),
+    Study(
+        name="scores on these tasks",
+        run=both.cover_scores,
+        quick=[*product((5,), (2,), SCORED), (1, 5, "normal")],
+        quick_runs=200,
+        long=list(product((1, 5, 12), (2, 5), SCORED)),
+        long_runs=300,
+        bounds={"scores": (0.93, 1.0)},
         options={},
     ),
     Study(

@@ -5,12 +5,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from labrunner.analysis.inference.permutation import Contrast
+
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: Final = ("alike", "mild", "u-shaped", "always or never")
 """How tasks differ: not at all, Beta(5p, 5q), Beta(p, q), solved always or never."""
 PAIRS: Final = ("alike 0.5", "alike 0.9", "u-shaped", "unrelated", "flips", "easy", "skewed")
 SAME: Final = ("alike 0.5", "alike 0.9", "u-shaped", "easy")
 """Those in which both variants do alike on every single task."""
+SCORED: Final = ("normal", "some noisy", "skewed", "thirds")
+"""How measured scores scatter within tasks: alike, far more on some tasks, lognormally, in steps."""
 LAYOUTS: Final[Mapping[str, tuple[int, ...]]] = {
     "10 groups of 5": (5,) * 10,
     "20 groups of 5": (5,) * 20,
@@ -20,6 +24,42 @@ LAYOUTS: Final[Mapping[str, tuple[int, ...]]] = {
     "like SWE-bench Verified": (231, 75, 44, 34, 32, 22, 22, 19, 10, 8, 2, 1),
     "four of 10, twenty singles": (*(10,) * 4, *(1,) * 20),
 }
+
+
+def draw_scores(
+    kind: str, tasks: int, trials: int, chance: np.random.Generator
+) -> tuple[list[Contrast], float]:
+    """Measured scores of two variants whose effect differs from task to task, and its true mean."""
+    middle = chance.uniform(0.2, 0.8, tasks)
+    match kind:
+        case "normal":
+            means, scale = (middle, middle + chance.normal(3.0, 1.0, tasks)), np.full(tasks, 0.1)
+        case "some noisy":
+            means, scale = (
+                (middle, middle + chance.normal(0.3, 0.2, tasks)),
+                np.exp(chance.normal(-2, 1, tasks)),
+            )
+        case "skewed":
+            effect = chance.normal(0.3, 0.1, tasks)
+            means, scale = (np.exp(middle), np.exp(middle + effect)), np.full(tasks, 0.6)
+        case _:  # thirds: parts that are solved or not
+            means, scale = (middle, np.clip(middle + chance.normal(0.2, 0.1, tasks), 0, 1)), np.zeros(tasks)
+    sides = [_scatter(kind, mean, scale, trials, chance) for mean in means]
+    contrasts = [
+        Contrast(baseline=a, other=b) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)
+    ]
+    return contrasts, float((means[1] - means[0]).mean())
+
+
+def _scatter(kind: str, mean: Numbers, scale: Numbers, trials: int, chance: np.random.Generator) -> Numbers:
+    size = (len(mean), trials)
+    match kind:
+        case "skewed":  # lognormal around its mean
+            return mean[:, None] * np.exp(chance.normal(-0.18, 0.6, size))
+        case "thirds":
+            return chance.binomial(3, mean[:, None], size) / 3
+        case _:
+            return mean[:, None] + scale[:, None] * chance.normal(0, 1, size)
 
 
 def draw_rates(kind: str, rate: float, size: tuple[int, int], chance: np.random.Generator) -> Numbers:

@@ -196,7 +196,7 @@ def _judge(
         keys.append(np.arange(runs))  # groups have sums of their own: every run is of its own kind
     counts = dict.fromkeys(("coverage", "shown", "t", "cr2"), 0)
     for row, count in _alike(np.concatenate([a, b], axis=1), *keys):
-        scored = _score(row[: len(groups)], row[len(groups) :], trials, groups)
+        scored = score_pairs(row[: len(groups)], row[len(groups) :], trials, groups)
         found, values = ask_others(scored, RATE), [each for _, each in scored]
         if found is not None:
             counts["coverage"] += count * (found.interval.low <= truth <= found.interval.high)
@@ -211,7 +211,7 @@ def _judge(
 def shows(steps: Sequence[int], trials: int) -> bool:
     """Whether tasks whose differences are so many trials show one on tasks like these."""
     left, right = [max(0, -each) for each in steps], [max(0, each) for each in steps]
-    found = ask_others(_score(left, right, trials, [None] * len(steps)), RATE)
+    found = ask_others(score_pairs(left, right, trials, [None] * len(steps)), RATE)
     return found is not None and found.p < 0.05
 
 
@@ -222,9 +222,10 @@ def _cells(left: Sequence[int], right: Sequence[int], trials: int) -> list[tuple
     ]
 
 
-def _score(
+def score_pairs(
     left: Sequence[int], right: Sequence[int], trials: int, groups: Sequence[str | None]
 ) -> list[tuple[PairedTask, float]]:
+    """Tasks of which so many trials passed on each side, with their differences."""
     return [
         (PairedTask(task_id=str(n), group=group, baseline=x, other=y), (y.passed - x.passed) / trials)
         for n, ((x, y), group) in enumerate(zip(_cells(left, right, trials), groups, strict=True))

@@ -168,7 +168,56 @@ def _pairs(
         f"difference; false alarms at 5%, at most ({find('no difference').long_runs:,} runs each, a fifth "
         f"with {MANY} tasks): ours, the plain t test's, and on these tasks "
         f"({find('these tasks').long_runs:,} runs); and how much more power the plain t test has.",
-        ("tasks", "K", "coverage", "type I", "type I of plain t", "on these tasks", "power lost against t"),
+        (
+            "tasks",
+            "K",
+            "coverage",
+            "type I",
+            "type I of plain t",
+            "on these tasks, alone",
+            "power lost against t",
+        ),
+        rows,
+    )
+
+
+def _both(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
+    rows = []
+    for tasks, trials in sorted({setting[:2] for setting, _ in found}):
+        own = [figures for setting, figures in found if setting[:2] == (tasks, trials)]
+        rows.append(
+            (
+                str(tasks),
+                str(trials),
+                _share(max(each["here"] for each in own)),
+                _share(max(each["odd"] for each in own)),
+                _share(max(each["cost"] for each in own)),
+            )
+        )
+    yield from _table(
+        "**Both answers together**, over two populations in which variants do alike on every task: false "
+        "alarms on these tasks, at most; how often something is shown of others and not of these; and what "
+        f"power that costs, at most ({find('both questions').long_runs:,} runs each).",
+        ("tasks", "K", "on these tasks", "contradictions", "power"),
+        rows,
+    )
+
+
+def _scores(found: Sequence[tuple[Setting, Figures]]) -> Iterator[str]:
+    kinds = list(dict.fromkeys(setting[2] for setting, _ in found))
+    rows = [
+        (
+            str(tasks),
+            str(trials),
+            *(_share(each["scores"]) for kind in kinds for s, each in found if s == (tasks, trials, kind)),
+        )
+        for tasks, trials in sorted({setting[:2] for setting, _ in found})
+    ]
+    yield from _table(
+        "**Measured scores on these tasks**: coverage of the difference, where scores of all tasks scatter "
+        "alike (and the effect is thirty times that), far more on some tasks, lognormally, in steps "
+        f"({find('scores on these tasks').long_runs:,} runs each).",
+        ("tasks", "K", *kinds),
         rows,
     )
 
@@ -279,6 +328,8 @@ TABLES: Final[Sequence[tuple[tuple[str, ...], Callable[..., Iterator[str]]]]] = 
     (("mean",), _means),
     (("pass@k",), _repeated),
     (("no difference", "a difference", "these tasks"), _pairs),
+    (("both questions",), _both),
+    (("scores on these tasks",), _scores),
     (("groups, mean", "groups, difference"), _groups),
     (("run again, rates", "run again, scores"), _again),
     (("families",), _families),
