@@ -14,7 +14,7 @@ LACKS_A_SHELL = PASSES | {"command": "fail"}
 QUERY = """
 select t.task_id, t.verdict, count(*) as calls,
   sum(c.input_tokens + c.output_tokens) as tokens, round(sum(c.cost_usd), 6) as money
-from trials t join calls c on c.trial_id = t.trial_id group by all
+from trials t join calls c on c.trial_id = t.trial_id where c.purpose = 'generate' group by all
 """
 
 

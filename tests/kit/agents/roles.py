@@ -35,7 +35,7 @@ class Role:
 
     def edit(self) -> Call:
         if not self.writer:
-            return self.run("sed -i s/old/new/ notes.txt")
+            return self.run("echo new | tee notes.txt")
         file = {self.path: "/agentlab/workspace/notes.txt", "content": "new\n"}
         return {"function": self.writer, "arguments": file}
 
@@ -69,6 +69,7 @@ ROLES = {
     "gemini-cli": Role(
         dialect="gemini", model="gemini-2.5-pro", shell="run_shell_command", writer="write_file"
     ),
+    "goose": Role(dialect="openai", model="llama-4", shell="shell"),
     "opencode": Role(
         dialect="openai",
         model="llama-4",

@@ -5,7 +5,7 @@ import io
 import subprocess
 import tarfile
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,9 @@ GLIBC = Recipe(
     tools=(Path("/bin/bash"),),
     libraries=("librt.so.1", "libpthread.so.0", "libdl.so.2", "libm.so.6"),
 )
-"""What every system with glibc has; no Python, no Node."""
+"""The least that a system with glibc has; no Python, no Node."""
+CPLUSPLUS = replace(GLIBC, name="cplusplus", libraries=(*GLIBC.libraries, "libstdc++.so.6", "libgcc_s.so.1"))
+"""The same with the library of C++, as Debian's images have it."""
 NO_LIBC = Recipe(name="nolibc")
 NO_MV = Recipe(name="nomv", shell=Path("/bin/dash"), without=("mv",))
 NO_SHELL = Recipe(name="nosh", without=("sh", "ash", "busybox"))

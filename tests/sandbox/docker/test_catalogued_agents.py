@@ -10,9 +10,10 @@ from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import PLACE
 from tests.kit.agents.playing import check_play
 from tests.kit.agents.roles import ROLES
-from tests.kit.docker.testimages import GLIBC, NO_LIBC, Images
+from tests.kit.docker.testimages import CPLUSPLUS, GLIBC, NO_LIBC, Images
 
 CACHE = os.environ.get("XDG_CACHE_HOME")
+WITH_CPLUSPLUS = ("goose",)
 WITHOUT_LIBC = ("codex", "mini-swe-agent")
 """Those that bring all that they need."""
 
@@ -39,7 +40,8 @@ def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("agent", sorted(ROLES))
 def test_an_agent_plays_three_tasks_in_a_container(agent: str, tmp_path: Path, images: Images) -> None:
-    check_play(agent, tmp_path, {"image": asyncio.run(images(GLIBC))})
+    recipe = CPLUSPLUS if agent in WITH_CPLUSPLUS else GLIBC
+    check_play(agent, tmp_path, {"image": asyncio.run(images(recipe))})
     assert asyncio.run(list_containers()) == []
 
 
