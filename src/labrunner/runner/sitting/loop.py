@@ -19,7 +19,7 @@ from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.gate import DispatchGate
 from labrunner.runner.sitting.noting import StoreNotes
 from labrunner.runner.sitting.places import Places
-from labrunner.runner.sitting.publication import CutOff, Publisher, publish
+from labrunner.runner.sitting.publication import Publisher, Unended, publish
 from labrunner.runner.sitting.queue import WorkQueue
 from labrunner.runner.sitting.settlement import Conclude, Owe, Settlement, Step, TryAgain
 from labrunner.runner.sitting.stopping import GaveUp
@@ -124,10 +124,10 @@ class RunLoop:
             self._course.count_finished(rows)
             await self._executor.release(ended.assignment, choose_leavings(self._plan, rows.trial.verdict))
 
-    async def _find_cut_off(self, trial_id: str) -> CutOff:
+    async def _find_cut_off(self, trial_id: str) -> Unended:
         """What a trial has behind it that came to no end, and was paid all the same."""
         names = self._cut_offs.find(trial_id)
         if not names:
-            return CutOff()
+            return Unended()
         folders = [self._plan.paths.trial(trial_id) / name for name in names]
-        return CutOff(names=names, usage=await asyncio.to_thread(sum_cut_off, folders))
+        return Unended(names=names, usage=await asyncio.to_thread(sum_cut_off, folders))

@@ -25,7 +25,7 @@ from labrunner.trial.assignment import BENCHMARK_ADAPTER, Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutOff:
+class Unended:
     """Attempts of a trial that came to no end."""
 
     names: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class CutOff:
     usage: Mapping[str, float | int] = field(default_factory=dict)
 
 
-NOTHING_CUT_OFF: Final = CutOff()
+NOTHING_UNENDED: Final = Unended()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Publisher:
     run_id: str
 
     def rows(
-        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_off: CutOff = NOTHING_CUT_OFF
+        self, assignment: Assignment, attempts: tuple[Completion, ...], cut_off: Unended = NOTHING_UNENDED
     ) -> SlotRows:
         """Make the rows of a final slot; `attempts` are all of the trial's, the last one decides."""
         last = attempts[-1]
@@ -143,7 +143,7 @@ class Publisher:
 
 
 async def publish(
-    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, cut_off: CutOff = NOTHING_CUT_OFF
+    ended: EndedAttempt, publisher: Publisher, writer: RunWriter, cut_off: Unended = NOTHING_UNENDED
 ) -> tuple[SlotRows | None, Failed | None]:
     """Have a slot's rows made durable, and committed in their turn; none where it was final already.
 
