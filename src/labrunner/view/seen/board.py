@@ -308,7 +308,7 @@ def _decode(path: Path, decoder: msgspec.json.Decoder[Row], lines: bytes) -> lis
         raise DamagedRun(f"reading {path}: {error}; try: lab verify") from error
 
 
-# Nearly every trial has one attempt: it is looked at without a loop, which makes reading a run half as long.
+# Nearly every trial has one attempt: it is looked at without a loop.
 def _add_phases(clocks: Sequence[_AttemptClock]) -> float:
     if len(clocks) == 1:
         return sum(clocks[0].phases_s.values())
