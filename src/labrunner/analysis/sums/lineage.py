@@ -49,7 +49,9 @@ def sum_up(earlier: Mapping[int, tuple[EarlierAttempt, ...]]) -> Lineage | None:
 def describe_lineage(lineage: Lineage) -> str:
     """Say in one sentence what came before a run."""
     count = "1 attempt" if lineage.attempts == 1 else f"{lineage.attempts:,} attempts"
-    parts = [f"{number:,} {_TOLD[standing]}" for standing, number in lineage.standings.items()]
+    # In one order, whether it was just counted or read back from a summary.
+    known = sorted(lineage.standings.items(), key=lambda each: list(_TOLD).index(each[0]))
+    parts = [f"{number:,} {_TOLD[standing]}" for standing, number in known]
     if lineage.causes:
         causes = ", ".join(f"{cause} {number:,}" for cause, number in lineage.causes.items())
         parts.append(f"errors by cause: {causes}")
