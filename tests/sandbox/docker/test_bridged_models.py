@@ -92,7 +92,7 @@ async def test_a_plain_users_agents_are_adopted_and_hear_their_model_to_the_end(
 async def test_killed_together_with_its_gateway_a_plain_users_lab_serves_agents_where_they_look(
     plain: Path, provider: Provider, ash: str
 ) -> None:
-    lab = make_lab(plain, provider, ash)
+    lab = make_lab(plain, provider, ash, agent=COUNT)  # which comes again when it is told 503
     provider.gate = asyncio.Event()
     process = await lab.start()
     await asyncio.wait_for(provider.begun.wait(), 120)
@@ -103,6 +103,7 @@ async def test_killed_together_with_its_gateway_a_plain_users_lab_serves_agents_
     await lab.finish()
     assert [call.end for call in lab.calls()] == ["answered"]
     assert len(lab.attempts()) == 1
+    assert [each["other"] for each in lab.seen()] == [[]]
     await check_that_nothing_is_left(lab)
 
 
