@@ -75,7 +75,7 @@ def view_beside(run: str) -> None:
     try:
         asyncio.run(_serve(paths.root.parent, path, listening, opens=True))
     except LabError as error:
-        say_aside(f"--view: {error.describe()}")
+        say_aside(f"the pages of this run are not shown: {error.describe()}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
