@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, lab, write_experiment
+from tests.kit.view.handouts import read_handout
 
 COSTLY = (
     """
@@ -331,9 +332,9 @@ def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: 
         ("t2", 3, True),
     ]
     assert trial.count("earlier, attempt 1 of") == 4
-    for kind in ("markdown", "html"):
+    for kind, read in (("markdown", Path.read_text), ("html", read_handout)):
         assert lab("export", "r6", "--to", kind, "-o", f"out.{kind}", cwd=tmp_path).code == 0
-        assert "8 attempts in r1, r2, r3, r4" in (tmp_path / f"out.{kind}").read_text()
+        assert "8 attempts in r1, r2, r3, r4" in read(tmp_path / f"out.{kind}")
     assert [attempt["run_id"] for attempt in plain["earlier"]] == ["r1", "r2", "r3", "r4"]
     sample = read_samples(tmp_path / "out.eval")["t1"]
     assert len(sample["error_retries"]) == 4

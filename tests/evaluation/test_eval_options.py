@@ -26,6 +26,8 @@ OTHERWISE = {
     "generate": "keywords of their own",
     "json": "a log",
     "dry_run": "lab plan",
+    "view": "lab view",
+    "no_install": "eval() installs nothing: it says how",
     "require": "log.results",
     "require_stable": "log.results",
     "require_coverage": "log.results",

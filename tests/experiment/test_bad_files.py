@@ -74,8 +74,9 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "an unknown field deep inside": (
         f"name: x\n{TASKS}{GRADER}agent:\n  command: x\n  zzz: 1\n",
-        "experiment.yaml:6: agent.zzz: there is no such field; known fields: use, command, dir, stdin, env, secrets, user, "
-        "network, limits, timeout_s, error_exit_codes, require_result",
+        "experiment.yaml:6: agent.zzz: there is no such field; known fields: use, version, model, effort, turns, "
+        "system_prompt, args, files, command, dir, stdin, env, secrets, user, network, limits, timeout_s, error_exit_codes, "
+        "require_result, exit_tells",
     ),
     "a relative folder of an image": (
         f"{SMALL}sandbox: {{workdir: src}}\n",

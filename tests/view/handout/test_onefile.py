@@ -19,13 +19,13 @@ from labrunner.view.handout.cutting import CAPS, Cutter
 from labrunner.view.web.webserver import serving
 from tests.kit.browser import Page, page_of
 from tests.kit.made_runs import Told, make_grid, write_run
+from tests.kit.view.handouts import PART
 from tests.kit.view.left_behind import FAILED, PLANTED, TRIAL, refer, write_left, write_long
 
 TEXT = "document.body.innerText"
 HAS = f"{TEXT}.includes"
 READY = "document.querySelectorAll('.tr').length > 3 && !!document.querySelector('canvas')"
 LOG = "logs/agent.stdout"
-PART = re.compile(r'<script type="text/plain" id="(part-[^"]+)"[^>]*>([^<]*)</script>')
 HOLD = """(parts) => { for (const [id, text] of parts) {
     const place = document.createElement("div"); place.id = id; place.textContent = text; place.hidden = true;
     document.body.append(place); } }"""

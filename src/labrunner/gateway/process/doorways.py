@@ -6,7 +6,9 @@ it, which is told.
 """
 
 import asyncio
+import fcntl
 import logging
+import resource
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from labrunner.gateway.serving.listening import Callers, Service, serve
 
 _log: Final = logging.getLogger(__name__)
 _LINE: Final = 1024
+_HIGH: Final = 1 << 14
 OnBroken = Callable[[str], None]
 """Told why nothing is served any more."""
 
@@ -110,15 +113,26 @@ class Doorway:
 async def plant_doorway(doorway: Doorway, pid: int, party: Party) -> None:
     """Have the doors that a phase needs in the network namespace of its process. Raises SandboxFailed."""
     if party.caller is not None:
-        doorway.open_models(await asyncio.to_thread(plant, pid, port=MODELS_PORT))
+        doorway.open_models(_put_last(await asyncio.to_thread(plant, pid, port=MODELS_PORT)))
     if party.visitor is not None:
-        doorway.open_hosts(await asyncio.to_thread(plant, pid, port=HOSTS_PORT))
+        doorway.open_hosts(_put_last(await asyncio.to_thread(plant, pid, port=HOSTS_PORT)))
 
 
 def share_doorway(doorway: Doorway, host: str, ports: tuple[int, int]) -> tuple[int, int]:
     """Have both doors on an address of this host; their ports. Raises SandboxFailed."""
     with SandboxFailed.during("network", f"having doors to models and hosts on {host}"):
-        listeners = [socket.create_server((host, port), backlog=_LINE) for port in ports]
+        listeners = [_put_last(socket.create_server((host, port), backlog=_LINE)) for port in ports]
     doorway.open_models(listeners[0])
     doorway.open_hosts(listeners[1])
     return listeners[0].getsockname()[1], listeners[1].getsockname()[1]
+
+
+def _put_last(listener: socket.socket) -> socket.socket:
+    """The same under a high number: of a process that is killed those are closed first.
+
+    Who was cut and comes again at once is then refused. A listener that outlives connections cuts it twice.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with listener:
+        number = fcntl.fcntl(listener.fileno(), fcntl.F_DUPFD_CLOEXEC, min(most // 2, _HIGH))
+    return socket.socket(fileno=number)
