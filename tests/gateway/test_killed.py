@@ -81,6 +81,7 @@ async def test_a_killed_gateway_is_one_cut_connection_for_each_agent(
         tasks=3,
         agent=COUNT,
         network=network,
+        grader_network="full" if kind == "process" else "none",
     )
     lab.write()
     await check_that_a_killed_gateway_cuts_one_connection_of_each(lab, provider)

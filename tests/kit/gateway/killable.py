@@ -222,6 +222,7 @@ async def check_that_a_killed_gateway_cuts_one_connection_of_each(lab: Killable,
     process = await lab.start()
     async with asyncio.timeout(120):
         while len(provider.got) < lab.tasks:
+            assert process.returncode is None, (await process.communicate())[1].decode()
             await asyncio.sleep(0.02)
     [pid] = find_daemons(lab.run)
     os.kill(pid, signal.SIGKILL)
