@@ -6,6 +6,7 @@ from statsmodels.regression.linear_model import OLS  # type: ignore[import-untyp
 from labrunner.analysis.comparing.comparison import Comparison, compare_all, is_conclusion_safe_from_retries
 from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.judging.sentences import describe
+from labrunner.errors import InputError
 from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records.encoding.ids import make_trial_id
 from tests.kit.analysis.arms import ERROR, make_arm
@@ -293,6 +294,33 @@ def test_less_of_a_metric_is_better_where_its_author_says_so() -> None:
     assert found.difference is not None
     assert found.difference < 0
     assert "b is better" in describe(found)
+
+
+def timed(name: str, first: float, declared: DeclaredMetric | None) -> Arm:
+    return make_arm(name, spread([first + n / 7 for n in range(8)]), metric="seconds", declared=declared)
+
+
+def test_a_direction_stays_where_only_bounds_were_declared_otherwise() -> None:
+    before = timed("a", 9.7, DeclaredMetric(name="seconds", better="lower"))
+    after = timed("b", 5.3, DeclaredMetric(name="seconds", better="lower", min=0.0))
+    found = compare(before, after)
+    assert (found.better, found.conclusion, found.reach) == ("lower", "better", None)
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        (None, "a declares nothing of it and b says that lower is better"),
+        (DeclaredMetric(name="seconds"), "a says that higher is better and b says that lower is better"),
+    ],
+)
+def test_no_direction_is_guessed_where_the_two_sides_do_not_agree(
+    declared: DeclaredMetric | None, told: str
+) -> None:
+    after = timed("b", 5.3, DeclaredMetric(name="seconds", better="lower"))
+    with pytest.raises(InputError, match=f"it is not known which way `seconds` is better, for {told}"):
+        compare(timed("a", 9.7, declared), after)
+    assert compare(timed("a", 9.7, None), timed("b", 5.3, DeclaredMetric(name="seconds"))).losses == 8
 
 
 def test_bounds_are_declared_and_not_read_off_the_scores() -> None:

@@ -4,6 +4,8 @@ from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 from statsmodels.stats.proportion import proportion_confint  # type: ignore[import-untyped] # no types
 
 from labrunner.analysis.describing.figures import Ends, Figures, compute_figures
+from labrunner.analysis.judging.requirements import find_unmet, parse_requirements
+from labrunner.analysis.sums.measure import choose_measure
 from labrunner.analysis.sums.tally import Marked, Tally
 from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records.rows import TrialRow
@@ -139,7 +141,8 @@ def test_about_these_tasks_only_luck_within_them_widens_an_interval() -> None:
 
 def test_about_these_tasks_other_scores_go_by_how_trials_of_a_task_differ() -> None:
     scores = {"t0": [1.0, 3.0, 2.0], "t1": [10.0, 14.0, 12.0], "t2": [30.0, 31.0, 35.0]}
-    tally = Tally(dict.fromkeys(scores), metric=DeclaredMetric(name="seconds", better="lower", min=0.0))
+    seconds = DeclaredMetric(name="seconds", better="lower", min=0.0)
+    tally = Tally(dict.fromkeys(scores), declared=frozenset({seconds}))
     for task_id, values in scores.items():
         for repl_idx, value in enumerate(values):
             tally.add(graded(task_id=task_id, repl_idx=repl_idx, value=value, metric="seconds"))
@@ -162,8 +165,38 @@ def test_about_these_tasks_scores_that_were_not_repeated_have_no_interval() -> N
     assert compute_figures(tally, "a", 4, with_interval=True, population="these_tasks").interval is None
 
 
+def test_a_declared_scale_stays_where_everything_failed_with_nothing() -> None:
+    points = DeclaredMetric(name="points", min=0.0, max=100.0)
+    tally = Tally({"t0": None, "t1": None}, declared=frozenset({points}))
+    tally.add(graded(task_id="t0", value=0.0, metric="points"))
+    tally.add(failed(task_id="t1"))
+    found = compute_figures(tally, "a", 2, with_interval=True)
+    assert (found.scale, found.observed, found.upper) == ((0.0, 100.0), 0.0, 50.0)
+    (told,) = find_unmet(parse_requirements(["mean >= 50"]), [found], None, ())
+    assert told == "mean >= 50: a's mean is 0"
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_rate"),
+    [
+        (None, True),
+        (DeclaredMetric(name="points", min=0.0, max=1.0), True),
+        (DeclaredMetric(name="points"), False),
+    ],
+)
+def test_scores_like_verdicts_are_verdicts_where_no_other_scale_is_declared(
+    declared: DeclaredMetric | None, is_rate: bool
+) -> None:
+    tally = Tally({"t0": None, "t1": None}, declared=frozenset({declared}))
+    for number in range(2):
+        tally.add(graded(task_id=f"t{number}", value=float(number), metric="points"))
+    measure = choose_measure(tally.variants["a"])
+    assert (measure.name, measure.is_rate, measure.bounds is not None) == ("points", is_rate, is_rate)
+
+
 def test_declared_bounds_bound_what_is_missing() -> None:
-    tally = Tally({"t0": None, "t1": None}, metric=DeclaredMetric(name="points", min=-10.0, max=30.0))
+    points = DeclaredMetric(name="points", min=-10.0, max=30.0)
+    tally = Tally({"t0": None, "t1": None}, declared=frozenset({points}))
     tally.add(graded(task_id="t0", value=12.0, metric="points"))
     tally.add(failed(task_id="t1"))
     found = compute_figures(tally, "a", 2, with_interval=True)

@@ -52,7 +52,7 @@ class Drawn:
         tally = Tally(
             {f"t{n}": None for n in range(self.tasks)},
             self.marked,
-            metric=None if self.is_rate else POINTS,
+            declared=frozenset({None if self.is_rate else POINTS}),
         )
         for row in self.rows:
             tally.add(row)

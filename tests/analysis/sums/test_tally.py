@@ -1,12 +1,18 @@
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
+from labrunner.analysis.sums.measure import choose_measure
 from labrunner.analysis.sums.tally import Tally
+from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records.cause import Cause
 from tests.kit.analysis.trial_rows import failed, graded
+from tests.kit.made_runs import make_grid
+
+LOWER = DeclaredMetric(name="seconds", better="lower", min=0.0, max=60.0)
 
 
 def test_a_failed_trial_is_counted_by_cause_and_enters_no_sum() -> None:
@@ -48,6 +54,36 @@ def test_retries_attempts_and_limits_are_counted() -> None:
     variant = tally.variants["a"]
     assert (variant.retried, variant.attempts) == (1, 4)
     assert variant.ended_by == {"timeout": 1}
+
+
+def tally_of(*declared: DeclaredMetric | None) -> Tally:
+    plain = make_grid(tasks=len(declared))
+    tasks = tuple(
+        replace(task, grader=replace(task.grader, metric=metric))
+        for task, metric in zip(plain.tasks, declared, strict=True)
+    )
+    tally = Tally.of(replace(plain, tasks=tasks))
+    for task in tasks:
+        tally.add(graded("a", task.id, value=12.0, metric="seconds"))
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ((LOWER, LOWER), ("seconds", "lower", 0.0, 60.0)),
+        ((LOWER, replace(LOWER, max=600.0)), ("seconds", "lower", 0.0, None)),
+        ((LOWER, DeclaredMetric(name="points")), ("seconds", "lower", 0.0, 60.0)),
+        ((LOWER, replace(LOWER, better="higher")), ("pass", "higher", 0.0, 1.0)),
+        ((LOWER, None), ("pass", "higher", 0.0, 1.0)),
+        ((replace(LOWER, better="higher"), None), ("seconds", "higher", None, None)),
+    ],
+)
+def test_a_runs_metric_keeps_the_direction_that_its_tasks_agree_on(
+    declared: tuple[DeclaredMetric | None, ...], expected: tuple[str, str, float | None, float | None]
+) -> None:
+    found = choose_measure(tally_of(*declared).variants["a"])
+    assert (found.name, found.better, found.low, found.high) == expected
 
 
 def test_memory_does_not_grow_with_replications() -> None:

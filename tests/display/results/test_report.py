@@ -141,7 +141,7 @@ def test_a_live_summary_says_that_it_is_interim() -> None:
 
 
 def summary_of(*rows: TrialRow, metric: DeclaredMetric | None = None) -> SummaryRecord:
-    tally = Tally({row.ids.task_id: None for row in rows}, metric=metric)
+    tally = Tally({row.ids.task_id: None for row in rows}, declared=frozenset({metric}))
     for row in rows:
         tally.add(row)
     benchmark = Benchmark(adapter_id="labrunner", name="demo", split="all")

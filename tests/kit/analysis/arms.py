@@ -24,7 +24,7 @@ def make_arm(
     population: Population = "tasks_like_these",
 ) -> Arm:
     """An arm whose tasks scored as told, one number a replication."""
-    tally = VariantTally(declared=declared)
+    tally = VariantTally(declared=frozenset({declared}))
     for task_id, values in scores.items():
         for repl_idx, value in enumerate(values):
             if value is ERROR:

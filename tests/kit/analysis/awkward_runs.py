@@ -49,6 +49,7 @@ class Shape:
 
 SECONDS = DeclaredMetric(name="seconds", better="lower", min=0.0)
 SHARE = DeclaredMetric(name="share", min=0.0, max=1.0)
+HUNDRED = DeclaredMetric(name="points", min=0.0, max=100.0)
 POINTS = DeclaredMetric(name="points", min=-10.0, max=30.0)
 SHAPES = {
     "plain": Shape(),
@@ -77,6 +78,7 @@ SHAPES = {
     "share": Shape(metric=SHARE, name="share", is_rate=False, errors=0.1, tasks=16),
     "share of single trials": Shape(metric=SHARE, name="share", is_rate=False, trials=1, tasks=9),
     "points below zero": Shape(metric=POINTS, name="points", is_rate=False, low=-9.0, high=29.0, retried=0.1),
+    "no point of a hundred": Shape(metric=HUNDRED, name="points", flat=0.0),
     "undeclared": Shape(name="thing", is_rate=False, low=0.0, high=1.0, errors=0.05),
     "mixed metrics": Shape(mixed=True),
     "absurd": Shape(name="thing", is_rate=False, low=0.0, high=5.0, absurd=True),

@@ -96,11 +96,13 @@ def scale_of(run: Run, *names: str) -> tuple[Scale, bool]:
     metrics = set().union(*(run.names[name] for name in names))
     trials = [trial for name in names for trial in run.variants[name] if trial.graded]
     is_verdict = all(trial.value == trial.passed for trial in trials)
-    if len(metrics) != 1 or is_verdict:
-        return Scale(0.0, 1.0, "higher", is_rate=True), len(metrics) != 1
+    if len(metrics) != 1:
+        return Scale(0.0, 1.0, "higher", is_rate=True), True
     metric = run.metric
     if metric is None or metric["name"] not in metrics:
-        return Scale(None, None, "higher", is_rate=False), False
+        # Only where no scale is declared are scores like verdicts taken for such.
+        ends = (0.0, 1.0) if is_verdict else (None, None)
+        return Scale(*ends, "higher", is_rate=is_verdict), False
     binary = all(trial.value in {0, 1} for trial in trials)
     is_rate = binary and (metric["min"], metric["max"], metric["better"]) == (0, 1, "higher")
     return Scale(metric["min"], metric["max"], metric["better"], is_rate), False

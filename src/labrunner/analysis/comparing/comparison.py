@@ -32,8 +32,17 @@ from labrunner.analysis.comparing.questions import (
 )
 from labrunner.analysis.describing.variance import ALPHA, detectable
 from labrunner.analysis.inference.permutation import adjust_holm, holm_shares
-from labrunner.analysis.sums.measure import Measure, average, choose_measure, is_fitting, whole_means
-from labrunner.analysis.sums.tally import Cell
+from labrunner.analysis.sums.measure import (
+    Measure,
+    average,
+    choose_measure,
+    declared_of,
+    is_fitting,
+    shared_metric,
+    whole_means,
+)
+from labrunner.analysis.sums.tally import Cell, directions
+from labrunner.errors import InputError
 from labrunner.experiment.resolved import Population
 
 FLIPS: Final = 10
@@ -123,7 +132,7 @@ class Comparison:
 
 
 def compare_all(pairs: Sequence[tuple[Arm, Arm]]) -> tuple[Comparison, ...]:
-    """Compare (baseline, other) pairs as one family."""
+    """Compare (baseline, other) pairs as one family. Raises InputError where nobody knows what is better."""
     found = [_compare(baseline, other) for baseline, other in pairs]
     here = adjust_family([one.here for one in found], [one.reach for one in found])
     others = adjust_family([one.others for one in found], [one.reach for one in found])
@@ -157,6 +166,7 @@ def find(difference: float, p: float, *, is_lower_better: bool) -> Finding:
 
 
 def _compare(baseline: Arm, other: Arm) -> Comparison:
+    _refuse_opposed(baseline, other)
     measure, pairing = choose_measure(baseline.tally, other.tally), pair_up(baseline, other)
     scored = differences(pairing, measure)
     population: Population = (
@@ -197,6 +207,24 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         marked=baseline.tally.invalidated + other.tally.invalidated,
         with_marked=_with_marked(baseline, other, measure),
         conclusion=_without_answer(pairing, scored),
+    )
+
+
+def _refuse_opposed(*arms: Arm) -> None:
+    """Raise InputError where each arm knows which way its metric is better, and the other knows otherwise."""
+    name = shared_metric(*(arm.tally for arm in arms))
+    known = [declared_of(name, arm.tally) for arm in arms]
+    ways = [directions(declared) for declared in known]
+    if any(len(way) != 1 for way in ways) or ways[0] == ways[1]:
+        return
+    told = [
+        f"{arm.name} {'declares nothing of it' if None in declared else f'says that {way.pop()} is better'}"
+        for arm, declared, way in zip(arms, known, ways, strict=True)
+    ]
+    raise InputError(
+        "",
+        f"comparing {arms[1].name} with {arms[0].name}: it is not known which way `{name}` is better, for "
+        f"{' and '.join(told)}; expected runs whose tasks declare the same `better` in `grader: metric:`",
     )
 
 

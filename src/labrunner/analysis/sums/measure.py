@@ -2,7 +2,8 @@
 
 Rules: errors are never zeros and never vanish. A mean leaves them out; what it would be with each of them
 scored at the lowest, or highest, end of the scale is asked for by name. Direction and bounds of a scale are
-declared by its author, never read off the scores that happened to come.
+declared by its author, never read off the scores that happened to come. A direction that declarations do not
+agree on is not guessed: verdicts are averaged instead.
 """
 
 import math
@@ -10,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from labrunner.analysis.sums.tally import Cell, VariantTally
+from labrunner.analysis.sums.tally import Cell, Declared, VariantTally, directions, unite
+from labrunner.experiment.resolved import DeclaredMetric
 
 PASS: Final = "pass"
 """Name of the measure that averages verdicts, used where primary metrics differ from row to row."""
@@ -92,23 +94,41 @@ class Measure:
 
 
 def choose_measure(*variants: VariantTally) -> Measure:
-    """The primary metric where all trials name the same one, else verdicts."""
-    names = set().union(*(variant.metrics for variant in variants))
-    name = names.pop() if len(names) == 1 else PASS
-    if name == PASS or all(variant.is_verdict for variant in variants):
+    """The primary metric where all trials name the same one and its direction is known, else verdicts."""
+    name = shared_metric(*variants)
+    declared = declared_of(name, *variants)
+    if name == PASS or len(directions(declared)) > 1:
+        return Measure(name=PASS, is_rate=True, low=0.0, high=1.0)
+    if all(variant.is_verdict for variant in variants) and all(map(_allows_verdicts, declared)):
         return Measure(name=name, is_rate=True, low=0.0, high=1.0)
-    declared = {variant.declared for variant in variants if variant.metrics}
-    metric = declared.pop() if len(declared) == 1 else None
-    if metric is None or metric.name != name:
+    metric = unite(declared)
+    if metric is None:
         return Measure(name=name, is_rate=False)
     is_binary = all(variant.is_binary for variant in variants)
     return Measure(
         name=name,
-        is_rate=is_binary and (metric.min, metric.max, metric.better) == (0, 1, "higher"),
+        is_rate=is_binary and _allows_verdicts(metric),
         better=metric.better,
         low=metric.min,
         high=metric.max,
     )
+
+
+def shared_metric(*variants: VariantTally) -> str:
+    """The primary metric that all trials name; `pass` where they name several, or none."""
+    names = set().union(*(variant.metrics for variant in variants))
+    return names.pop() if len(names) == 1 else PASS
+
+
+def declared_of(name: str, *variants: VariantTally) -> Declared:
+    """What is declared of a metric by the tasks of variants that have scores."""
+    found = frozenset[DeclaredMetric | None]().union(*(each.declared for each in variants if each.metrics))
+    return frozenset(each for each in found if each is None or each.name == name)
+
+
+def _allows_verdicts(metric: DeclaredMetric | None) -> bool:
+    """Whether scores of 0 and 1 are verdicts by another name: no other scale is declared for them."""
+    return metric is None or (metric.min, metric.max, metric.better) == (0, 1, "higher")
 
 
 def mean_with_marked(variant: VariantTally, measure: Measure) -> float | None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from labrunner.experiment.resolved import LARGEST_SCORE, DeclaredMetric, Experiment
 from labrunner.records.cause import Cause
@@ -17,6 +17,9 @@ from labrunner.records.rows import TrialRow
 
 Trial = TrialRow | TrialGlance
 NONE_MARKED: Final[Mapping[str, str]] = MappingProxyType({})
+Declared = frozenset[DeclaredMetric | None]
+"""Everything that tasks declare of their scores; None stands for tasks that declare nothing."""
+UNDECLARED: Final[Declared] = frozenset({None})
 
 
 @dataclass(slots=True)
@@ -81,8 +84,8 @@ class VariantTally:
     """Whether every primary metric so far was 0 or 1."""
     is_verdict: bool = True
     """Whether every primary metric so far was 1 for a pass and 0 for a fail: the verdict by another name."""
-    declared: DeclaredMetric | None = None
-    """What the experiment says of its metric."""
+    declared: Declared = UNDECLARED
+    """What the experiment's tasks say of their metrics."""
 
     @property
     def graded(self) -> int:
@@ -192,17 +195,17 @@ class Tally:
         groups: Mapping[str, str | None],
         invalidated: Mapping[str, str] = NONE_MARKED,
         *,
-        metric: DeclaredMetric | None = None,
+        declared: Declared = UNDECLARED,
         tags: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """Take the run's task ids in order, each with the group that its author gave it, if any.
 
-        Trials whose ids are in `invalidated`, with why, are counted and otherwise left out. `metric` is what
-        the experiment declares of its scores, `tags` are those of its tasks.
+        Trials whose ids are in `invalidated`, with why, are counted and otherwise left out. `declared` is
+        what tasks declare of their scores, `tags` are those of the tasks.
         """
         self.groups = groups
         self.tags = tags or {}
-        self.metric = metric
+        self.declared = declared
         self._invalidated = invalidated
         self.variants: dict[str, VariantTally] = {}
 
@@ -212,7 +215,7 @@ class Tally:
         return cls(
             {task.id: task.group for task in experiment.tasks},
             invalidated,
-            metric=declared_metric(experiment),
+            declared=_declared(experiment),
             tags={task.id: task.tags for task in experiment.tasks if task.tags},
         )
 
@@ -224,7 +227,7 @@ class Tally:
         """
         variant = self.variants.get(row.ids.variant_id)
         if variant is None:
-            variant = self.variants[row.ids.variant_id] = VariantTally(declared=self.metric)
+            variant = self.variants[row.ids.variant_id] = VariantTally(declared=self.declared)
         if row.outcome == "cancelled":
             return False
         reason = self._invalidated.get(row.ids.trial_id)
@@ -236,6 +239,27 @@ class Tally:
 
 
 def declared_metric(experiment: Experiment) -> DeclaredMetric | None:
-    """What an experiment's graders declare of their scores, where all of them declare the same."""
-    declared = {task.grader.metric for task in experiment.tasks}
-    return declared.pop() if len(declared) == 1 else None
+    """What an experiment's graders declare of their scores, as far as all of them agree."""
+    return unite(_declared(experiment))
+
+
+def unite(declared: Declared) -> DeclaredMetric | None:
+    """One name and direction that all declare, with the bounds that they share; None where they differ."""
+    known = [each for each in declared if each is not None]
+    if len(known) < len(declared) or len({(each.name, each.better) for each in known}) != 1:
+        return None
+    lows, highs = {each.min for each in known}, {each.max for each in known}
+    return replace(
+        known[0],
+        min=lows.pop() if len(lows) == 1 else None,
+        max=highs.pop() if len(highs) == 1 else None,
+    )
+
+
+def directions(declared: Declared) -> set[Literal["higher", "lower"]]:
+    """Which way is better, by each that declares it; where nothing is declared, more is."""
+    return {"higher" if each is None else each.better for each in declared}
+
+
+def _declared(experiment: Experiment) -> Declared:
+    return frozenset(task.grader.metric for task in experiment.tasks) or UNDECLARED
