@@ -234,8 +234,15 @@ def test_better_means_less_where_less_is_better() -> None:
     seconds = DeclaredMetric(name="seconds", better="lower")
     slow = make_arm("slow", {f"t{n}": [9.0 + n] for n in range(8)}, metric="seconds", declared=seconds)
     fast = make_arm("fast", {f"t{n}": [5.0 + n / 2] for n in range(8)}, metric="seconds", declared=seconds)
-    assert gate([slow, fast], "fast > slow", "slow < fast", "fast >= slow + 2") == ()
+    assert gate([slow, fast], "fast > slow", "fast >= slow + 2") == ()
     assert gate([slow, fast], "slow > fast") != ()
+    for text in ("fast < slow", "slow < fast", "fast <= slow - 1", "fast <= slow"):
+        with pytest.raises(InputError, match="`<` may mean less or worse; `>` means better: write") as caught:
+            gate([slow, fast], text)
+        assert '"fast > slow" if fast is' in str(caught.value)
+        with pytest.raises(InputError, match="`<` may mean less or worse"):
+            refuse_impossible(parse_requirements([text]), seconds)
+    refuse_impossible(parse_requirements(["a < b"]), DeclaredMetric(name="points"))
 
 
 def test_errors_leave_a_margin_open_until_the_worst_of_them_holds_it() -> None:

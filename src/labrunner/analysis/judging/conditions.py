@@ -3,7 +3,7 @@
 `pass >= 0.9` asks it of every variant, `treatment.pass >= 0.9` of one, `pass >= 0.9 surely` of the end of
 its interval. `treatment > baseline` asks that it is shown to be better, `treatment >= baseline - 0.05` that
 it is no worse than by a margin, `treatment ~ baseline within 0.05` that they are equivalent. `a < b` is `b
-> a` written otherwise.
+> a` written otherwise, where more is better; where less is, it would be read as of numbers, and is refused.
 """
 
 import math
@@ -69,6 +69,8 @@ class OrderCondition:
     """What it must be better by; below zero it is a margin by which it may be worse."""
     is_percent: bool = False
     """Whether that was written as a percentage."""
+    is_turned: bool = False
+    """Whether it was written from the other side, with `<` or `<=`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +145,17 @@ def _parse_order(text: str, left: str, sign: Sign, right: str) -> OrderCondition
     if margin := _MARGIN.match(right):
         right, is_percent = margin["name"], _is_percent(margin["margin"])
         by = _read_margin(text, margin["margin"]) * (1 if margin["sign"] == "+" else -1)
-    if sign in {"<", "<="}:
+    is_turned = sign in {"<", "<="}
+    if is_turned:
         left, right, by = right, left, -by
     return OrderCondition(
-        text=text, better=left, worse=right, is_strict=sign in {">", "<"}, by=by, is_percent=is_percent
+        text=text,
+        better=left,
+        worse=right,
+        is_strict=sign in {">", "<"},
+        by=by,
+        is_percent=is_percent,
+        is_turned=is_turned,
     )
 
 

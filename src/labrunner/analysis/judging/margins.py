@@ -13,6 +13,7 @@ from labrunner.analysis.judging.conditions import (
     Condition,
     FigureCondition,
     LikenessCondition,
+    OrderCondition,
 )
 from labrunner.errors import InputError
 from labrunner.experiment.resolved import DeclaredMetric
@@ -55,6 +56,17 @@ def refuse_margin(condition: Condition, measure: str, reach: float | None) -> No
         )
 
 
+def refuse_turned(condition: Condition, measure: str, *, is_lower_better: bool) -> None:
+    """Raise InputError where `new < old` may mean that new takes less, or that it is worse."""
+    if isinstance(condition, OrderCondition) and condition.is_turned and is_lower_better:
+        one, another = condition.worse, condition.better
+        raise _refusal(
+            condition,
+            f"less of `{measure}` is better, so `<` may mean less or worse; `>` means better: write "
+            f'"{one} > {another}" if {one} is to be better, "{another} > {one}" if {another} is',
+        )
+
+
 def refuse_declared(condition: Condition, metric: DeclaredMetric | None) -> None:
     """The same by what an experiment declares, before anything is run; where it declares nothing, later."""
     ends = None if metric is None or metric.min is None or metric.max is None else (metric.min, metric.max)
@@ -62,6 +74,7 @@ def refuse_declared(condition: Condition, metric: DeclaredMetric | None) -> None
         if metric is not None or condition.figure in _COUNTS or condition.figure in _SHARES:
             _refuse_limit(condition, metric.name if metric else PASS, ends)
     elif metric is not None:
+        refuse_turned(condition, metric.name, is_lower_better=metric.better == "lower")
         refuse_margin(condition, metric.name, None if ends is None else ends[1] - ends[0])
 
 

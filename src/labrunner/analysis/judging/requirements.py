@@ -28,7 +28,7 @@ from labrunner.analysis.judging.conditions import (
     names_of,
     parse_condition,
 )
-from labrunner.analysis.judging.margins import refuse_declared, refuse_figures, refuse_margin
+from labrunner.analysis.judging.margins import refuse_declared, refuse_figures, refuse_margin, refuse_turned
 from labrunner.analysis.judging.numbers import write_number
 from labrunner.analysis.judging.retryshift import RetryShift
 from labrunner.analysis.judging.sentences import describe_difference
@@ -170,10 +170,11 @@ def find_pair(comparisons: Sequence[Comparison], one: str, another: str) -> Comp
 
 
 def _find_measured(comparisons: Sequence[Comparison], condition: Condition) -> Comparison:
-    """The comparison that a condition is about. Raises InputError when its scale has no room for a margin."""
+    """The comparison that a condition is about. Raises InputError when it does not fit what is compared."""
     one, another = names_of(condition)
     found = find_pair(comparisons, one, another)
     if found.tasks:
+        refuse_turned(condition, found.measure, is_lower_better=found.is_lower_better)
         refuse_margin(condition, found.measure, found.reach)
     return found
 
