@@ -5,13 +5,17 @@ import sys
 import msgspec
 
 from labrunner.analysis.describing.figures import compute_all
+from labrunner.analysis.report import make_report
 from labrunner.analysis.summary import read_report, summarise
+from labrunner.analysis.sums.expense import Expense
 from labrunner.analysis.sums.tally import Tally
+from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
+from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.summary import SummaryRecord
 from tests.kit.analysis.small_summary import BENCHMARK, make_summary, make_tally
-from tests.kit.analysis.trial_rows import graded
+from tests.kit.analysis.trial_rows import failed, graded
 
 
 def test_the_summary_validates_against_its_schema() -> None:
@@ -44,6 +48,24 @@ def test_figures_carry_the_inputs_to_compute_them_again() -> None:
     assert (figures["coverage"], figures["causes"]) == (0.125, {"grade_error": 1})
     assert ext["figures"]["a"]["interval"]["method"] == "Wilson over tasks"
     assert (ext["figures"]["a"]["tasks"], ext["is_valid"]) == (4, False)
+
+
+def test_who_dominates_whom_goes_by_the_metric_though_the_first_variant_has_no_grade() -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower")
+    tally, expense = Tally({"t0": None, "t1": None}, declared=frozenset({seconds})), Expense()
+    for name, value, cost in (("a", None, 0.1), ("fast", 10.0, 0.1), ("slow", 90.0, 0.2)):
+        for task_id in tally.groups:
+            row = (
+                failed(name, task_id)
+                if value is None
+                else graded(name, task_id, value=value, metric="seconds")
+            )
+            times = AttemptTimes(ended_at="2026-01-01T00:00:00Z", phases_s={}, usage={"cost_usd": cost})
+            tally.add(row)
+            expense.add(row, TimingGlance(schedule_idx=0, attempts=(times,)))
+    planned = {"a": 2, "fast": 2, "slow": 2}
+    found = make_report(tally, planned, expense=expense).standings
+    assert {each.variant_id: each.dominated_by for each in found} == {"fast": (), "slow": ("fast",)}
 
 
 def test_a_mean_with_marked_trials_can_be_computed_again_from_the_inputs() -> None:

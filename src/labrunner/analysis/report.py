@@ -150,7 +150,7 @@ def _rank(figures: Sequence[Figures]) -> tuple[Standing, ...]:
     measures = {(each.measure, each.better) for each in figures if each.observed is not None}
     if len(known) < 2 or len(measures) > 1:
         return ()
-    return rank(known, is_lower_better=figures[0].better == "lower")
+    return rank(known, is_lower_better=any(better == "lower" for _, better in measures))
 
 
 def _inputs(tally: Tally) -> dict[str, Any]:
