@@ -5,6 +5,7 @@ from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.sums.tally import Tally
 from labrunner.display.results.show import show_run, state_line
 from labrunner.display.text.quantities import format_figure
+from labrunner.experiment.resolved import Population
 from labrunner.records.cause import Cause
 from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.run import Counts, RunError, ScheduleProgress, StatusRecord
@@ -14,14 +15,17 @@ from tests.kit.display.printing import to_text
 
 
 def make_summary(
-    *rows: TrialRow, planned: int = 8, groups: dict[str, str | None] | None = None
+    *rows: TrialRow,
+    planned: int = 8,
+    groups: dict[str, str | None] | None = None,
+    population: Population = "tasks_like_these",
 ) -> SummaryRecord:
     tally = Tally(groups or {f"t{number}": None for number in range(4)})
     for row in rows:
         tally.add(row)
     benchmark = Benchmark(adapter_id="labrunner", name="demo", split="all")
     variants = dict.fromkeys((row.ids.variant_id for row in rows), planned)
-    return summarise(tally, run_id="run", benchmark=benchmark, planned=variants)
+    return summarise(tally, run_id="run", benchmark=benchmark, planned=variants, population=population)
 
 
 def make_status(*, committed: int = 8, buffered: int = 0, planned: int = 8) -> StatusRecord:
@@ -123,6 +127,14 @@ def test_an_interval_that_data_can_not_carry_is_called_undefined() -> None:
     told = show(make_summary(graded(task_id="t0"), groups={"t0": None}, planned=1))
     assert "1.000  undefined" in told
     assert "mean of `solved` over one task: no interval" in told
+
+
+def test_one_task_has_an_interval_where_all_is_about_it() -> None:
+    rows = [graded(task_id="t0", repl_idx=n, value=float(n < 5)) for n in range(8)]
+    told = unwrapped(show(make_summary(*rows, groups={"t0": None}, population="these_tasks")))
+    assert "0.306 to 0.863" in told
+    assert "mean of `solved` over one task; interval: about these tasks only" in told
+    assert "no interval" not in told
 
 
 def test_variants_with_other_methods_are_told_apart() -> None:

@@ -173,12 +173,11 @@ def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:
 def _describe_measure(figures: Figures) -> str:
     measure = "passes" if figures.measure == PASS else f"`{figures.measure}`"
     lower = " (lower is better)" if figures.better == "lower" else ""
-    if figures.tasks < 2:
-        return f"mean of {measure}{lower} over one task: no interval"
-    counted = format_count(figures.tasks, "task")
-    told = f"mean of {measure}{lower} over {counted}, each weighing the same"
+    is_one = figures.tasks < 2
+    counted = "one task" if is_one else f"{format_count(figures.tasks, 'task')}, each weighing the same"
+    told = f"mean of {measure}{lower} over {counted}"
     if figures.interval is None:
-        return told
+        return f"{told}: no interval" if is_one else told
     return f"{told}; interval: {_describe_reach(figures, figures.interval)} ({figures.interval.method})"
 
 
