@@ -6,16 +6,21 @@ from labrunner.analysis.judging.cautions import COMMAND_NOT_FOUND
 from labrunner.analysis.report import make_report
 from labrunner.analysis.sums.conduct import SYSTEM_CHANGED
 from labrunner.analysis.sums.expense import Expense
-from labrunner.analysis.sums.tally import NONE_MARKED, Tally
+from labrunner.analysis.sums.tally import NONE_MARKED, UNDECLARED, Declared, Tally
+from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.records.glance import AttemptTimes, TimingGlance
 from labrunner.records.rows import TrialRow
 from tests.kit.analysis.trial_rows import failed, graded
 
 
 def cautions_of(
-    *rows: TrialRow, tasks: int = 2, planned: int | None = None, invalidated: Mapping[str, str] = NONE_MARKED
+    *rows: TrialRow,
+    tasks: int = 2,
+    planned: int | None = None,
+    invalidated: Mapping[str, str] = NONE_MARKED,
+    declared: Declared = UNDECLARED,
 ) -> dict[str, str]:
-    tally = Tally({f"t{number}": None for number in range(tasks)}, invalidated)
+    tally = Tally({f"t{number}": None for number in range(tasks)}, invalidated, declared=declared)
     for row in rows:
         tally.add(row)
     variants = dict.fromkeys((row.ids.variant_id for row in rows), planned or len(rows))
@@ -73,6 +78,13 @@ def test_bounds_that_hold_more_than_errors_say_so() -> None:
     assert told.endswith("left out of the mean; counted as 0 or as 1 it is 0.750 to 1.000")
     more = cautions_of(*rows, tasks=4, invalidated={rows[0].ids.trial_id: "x"})["errors"]
     assert more.endswith("counted as 0 or as 1, with what else has none, it is 0.500 to 1.000")
+
+
+def test_bounds_are_told_with_the_ends_of_the_declared_scale() -> None:
+    declared = frozenset({DeclaredMetric(name="points", min=-10.0, max=100.0)})
+    rows = [graded(task_id="t0", value=40.0, metric="points"), failed(task_id="t1")]
+    told = cautions_of(*rows, declared=declared)["errors"]
+    assert told.endswith("counted as -10 or as 100 it is 15.000 to 70.000")
 
 
 def test_where_nothing_is_graded_no_mean_speaks_of_anything() -> None:

@@ -172,6 +172,14 @@ def test_less_is_said_to_be_better_where_it_is() -> None:
     assert "b minus a in mean `seconds`, lower is better: -10.000" in told
 
 
+def test_retries_are_told_with_the_ends_of_the_declared_scale() -> None:
+    points = DeclaredMetric(name="points", min=0.0, max=100.0)
+    rows = [graded("a", f"t{n}", value=50.0 + n, metric="points", attempts=1 + (n == 0)) for n in range(8)]
+    told = " ".join(to_text(show_summary(summary_of(*rows, metric=points)), width=160).split())
+    assert "the mean with retried trials scored 0, as they ended, scored 100, left out" in told
+    assert "most as 0 mean as 100 left out" in told
+
+
 def test_intervals_of_several_comparisons_say_how_sure_each_is() -> None:
     rows = [
         graded(name, f"t{n}", value=float(n < most))

@@ -154,10 +154,11 @@ def _about_errors(figures: Figures) -> str:
         return ""
     causes = ", ".join(f"{cause} {count}" for cause, count in figures.causes.items())
     told = f"{_count(figures.errors, 'trial')} without a grade ({causes}), left out of the mean"
-    if figures.lower is None or figures.upper is None:
+    if figures.lower is None or figures.upper is None or figures.scale is None:
         return told
+    low, high = figures.scale
     more = ", with what else has none," if figures.missing or figures.invalidated else ""
-    return f"{told}; counted as 0 or as 1{more} it is {figures.lower:.3f} to {figures.upper:.3f}"
+    return f"{told}; counted as {low:g} or as {high:g}{more} it is {figures.lower:.3f} to {figures.upper:.3f}"
 
 
 def _about_groups(figures: Figures) -> str:

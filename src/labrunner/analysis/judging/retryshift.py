@@ -53,6 +53,8 @@ class VariantShift:
     tasks."""
     rate_baseline: str | None = None
     """The variant that this one is compared with; None for one that others are compared with."""
+    scale: tuple[float, float] | None = None
+    """Where `as_zero` and `as_one` score them."""
 
     @property
     def rate(self) -> float:
@@ -135,6 +137,7 @@ def _shift(arm: Arm, figures: Figures, margin: float) -> VariantShift:
         answer=_answer(tally.retried, move, margin),
         within_tasks=cochran_mantel_haenszel([_table(cell) for cell in cells]),
         rate_p=None,
+        scale=measure.bounds,
     )
 
 

@@ -4,7 +4,7 @@ Rule: every figure printed here stands in `summary.json` under the same name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.console import RenderableType
@@ -214,14 +214,28 @@ def _describe_span(span: Span, *, is_leveled: bool) -> str:
 def show_shift(shift: RetryShift) -> RenderableType:
     """Show the retry-shift report."""
     odds = [row for each in shift.variants for row in _describe_odds(each)]
+    low, high = _name_ends(shift)
+    named = {"as 0": f"as {low}", "as 1": f"as {high}"}
+    columns = [replace(column, name=named.get(column.name, column.name)) for column in SHIFT]
     return stack(
-        make_line("retries: the mean with retried trials scored 0, as they ended, scored 1, left out"),
-        tabulate(SHIFT, shift.variants),
+        make_line(
+            f"retries: the mean with retried trials scored {low}, as they ended, scored {high}, left out"
+        ),
+        tabulate(columns, shift.variants),
         *((make_line(""), _show_odds(odds)) if odds else ()),
         make_line(""),
         *_show_verdict(shift),
         make_line(shift.caution, "dim"),
     )
+
+
+def _name_ends(shift: RetryShift) -> tuple[str, str]:
+    """The ends of the scale at which retried trials are scored; in words where variants have several."""
+    scales = {each.scale for each in shift.variants if each.scale is not None}
+    if len(scales) > 1:
+        return "lowest", "highest"
+    low, high = scales.pop() if scales else (0.0, 1.0)
+    return f"{low:g}", f"{high:g}"
 
 
 def _show_odds(rows: Sequence[Sequence[str]]) -> RenderableType:
