@@ -91,8 +91,13 @@ def test_a_figure_that_equals_its_limit_but_for_rounding_is_met() -> None:
 
 def test_a_figure_that_is_not_known_is_not_met() -> None:
     tally = Tally({"t0": None})
-    found = find_unmet(parse_requirements(["pass >= 0"]), compute_all(tally, {"a": 1}), None, ())
-    assert found == ("pass >= 0: a's pass is not known",)
+    found = find_unmet(parse_requirements(["pass >= 0.1"]), compute_all(tally, {"a": 1}), None, ())
+    assert found == ("pass >= 0.1: a's pass is not known",)
+    tally.add(graded("a", "t0", value=1.0))
+    figures = compute_all(tally, {"a": 1})
+    for text in ("pass >= 0.1 surely", "mean >= 0.1 surely", "low >= 0.1"):
+        (told,) = find_unmet(parse_requirements([text]), figures, None, ())
+        assert "is not known: 1 task is too few to speak of others, it takes 6" in told
 
 
 def test_coverage_is_asked_of_every_variant() -> None:
@@ -340,6 +345,15 @@ def test_a_percentage_is_refused_where_the_scale_is_not_0_to_1() -> None:
         ("pass >= 90", "pass lies between 0 and 1, so 90 decides nothing; expected a limit in between"),
         ("coverage >= 95", "coverage lies between 0 and 1"),
         ("baseline.mean < 5", "mean lies between 0 and 1"),
+        ("pass > 100%", "pass lies between 0 and 1, so this never holds; expected a limit in between"),
+        ("pass < 0", "so this never holds"),
+        ("pass >= 0", "pass lies between 0 and 1, so this always holds"),
+        ("mean <= 1", "so this always holds"),
+        ("coverage >= 0", "so this always holds"),
+        ("pass >= 100% surely", "no number of trials makes its interval end there, so this never holds"),
+        ("mean <= 0 surely", "no number of trials makes its interval end there"),
+        ("low >= 1", "no number of trials makes its interval end there"),
+        ("high <= 0", "no number of trials makes its interval end there"),
         ("errors <= 5%", "errors is a number of trials, not a share"),
     ],
 )
@@ -347,6 +361,11 @@ def test_a_limit_that_a_figure_can_not_reach_is_refused(text: str, told: str) ->
     with pytest.raises(InputError, match="--require") as caught:
         unmet(text)
     assert told in str(caught.value)
+
+
+def test_the_ends_of_a_scale_can_be_asked_for_where_they_can_be_reached() -> None:
+    assert unmet("treatment.pass >= 100%", "coverage >= 1", "treatment.high >= 1", "baseline.pass > 0") == ()
+    assert len(unmet("pass >= 1", "pass <= 0")) == 3
 
 
 def test_what_a_declared_scale_has_no_room_for_is_refused_before_a_run() -> None:
@@ -391,8 +410,8 @@ def test_what_bends_figures_is_noted_beside_an_answer() -> None:
     assert 'why: "its answer was wrong" (1)' in marks
     assert retries.startswith("retries not bounded: 4 of 19 trials needed a retry")
     assert rate.endswith("comparing them is suspect")
-    assert find_notes(parse_requirements(["baseline.pass >= 0"]), figures, shift) == ()
-    assert len(find_notes(parse_requirements(["pass >= 0"]), figures, shift)) == 4
+    assert find_notes(parse_requirements(["baseline.pass >= 0.1"]), figures, shift) == ()
+    assert len(find_notes(parse_requirements(["pass >= 0.1"]), figures, shift)) == 4
 
 
 def test_a_mean_that_leaves_trials_out_is_noted_beside_an_answer_that_goes_by_it() -> None:

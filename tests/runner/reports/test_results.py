@@ -170,7 +170,7 @@ def test_a_baseline_may_not_change_what_a_requirement_is_judged_among(tmp_path: 
         compare_runs([three], baseline="b", requirements=asked)
     turned = compare_runs([two], baseline="b", requirements=asked)
     assert turned.unmet == compare_runs([two], requirements=asked).unmet == ()
-    assert compare_runs([three], baseline="b", requirements=parse_requirements(["pass >= 0"])).unmet == ()
+    assert compare_runs([three], baseline="b", requirements=parse_requirements(["pass >= 0.1"])).unmet == ()
 
 
 def test_retry_rates_are_compared_over_all_arms(tmp_path: Path) -> None:

@@ -94,13 +94,31 @@ def _refuse_limit(condition: FigureCondition, measure: str, scale: tuple[float, 
             f"a percentage fits a scale of 0 to 1, and `{measure}` {_describe_scale(scale)}; "
             f"expected a limit in units of `{measure}`",
         )
-    if ends is not None and not ends[0] <= condition.limit <= ends[1]:
-        low, high = ends
+    if ends is None:
+        return
+    low, high = ends
+    if told := _why_idle(condition, low, high):
         raise _refusal(
-            condition,
-            f"{condition.figure} lies between {low:g} and {high:g}, so {condition.limit:g} decides nothing; "
-            f"expected a limit in between, such as {low + _LIMIT * (high - low):g}",
+            condition, f"{told}; expected a limit in between, such as {low + _LIMIT * (high - low):g}"
         )
+
+
+def _why_idle(condition: FigureCondition, low: float, high: float) -> str:
+    """Why a limit on a scale with these ends decides nothing; empty where it does."""
+    scale = f"{condition.figure} lies between {low:g} and {high:g}"
+    if not low <= condition.limit <= high:
+        return f"{scale}, so {condition.limit:g} decides nothing"
+    asked = (condition.sign, condition.limit)
+    if asked in {(">=", low), ("<=", high)}:
+        return f"{scale}, so this always holds"
+    if asked in {(">", high), ("<", low)}:
+        return f"{scale}, so this never holds"
+    # An interval has a width, so its unfavourable end never reaches the favourable end of the scale.
+    is_lower = condition.figure == "low" or (condition.surely and condition.sign in {">", ">="})
+    is_upper = condition.figure == "high" or (condition.surely and condition.sign in {"<", "<="})
+    if (is_lower and asked == (">=", high)) or (is_upper and asked == ("<=", low)):
+        return f"{scale}, and no number of trials makes its interval end there, so this never holds"
+    return ""
 
 
 def _refusal(condition: Condition, told: str) -> InputError:

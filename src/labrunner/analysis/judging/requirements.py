@@ -212,20 +212,31 @@ def _holds(condition: FigureCondition, value: float) -> bool:
 
 def _read_figure(condition: FigureCondition, figures: Figures) -> float | str:
     """The figure, or why it is not known."""
-    if figures.population == "tasks_like_these" and (condition.surely or condition.figure in ENDS):
+    if condition.surely or condition.figure in ENDS:
         interval = figures.pass_interval if condition.figure == "pass" else figures.interval
-        units = interval.units if interval is not None else 0
-        if 0 < units < FEWEST_UNITS:
-            unit = "groups" if interval is not None and "groups" in interval.method else "tasks"
-            return f": {_describe_few(units, unit)}"
+        if interval is None:
+            return _why_no_interval(figures)
+        if figures.population == "tasks_like_these" and interval.units < FEWEST_UNITS:
+            unit = "groups" if "groups" in interval.method else "tasks"
+            return f": {_describe_few(interval.units, unit)}"
     if not condition.surely:
         value = FIGURES[condition.figure](figures)
         return "" if value is None else value
     sure = figures.pass_sure if condition.figure == "pass" else figures.sure
     if sure is None:
-        is_open = figures.interval is not None
-        return ": nothing bounds what trials without a grade would have scored" if is_open else ""
+        return ": nothing bounds what trials without a grade would have scored"
     return sure.low if _end(condition) == "lower" else sure.high
+
+
+def _why_no_interval(figures: Figures) -> str:
+    """Why a mean has none."""
+    if not figures.graded:
+        return ": no trial is graded"
+    if figures.population == "these_tasks":
+        return ": trials of a task do not differ, or there is only one of each"
+    if figures.tasks == 1:
+        return f": {_describe_few(1, 'tasks')}"
+    return ": all scores are alike, or all tasks are of one group"
 
 
 def _name_figure(condition: FigureCondition, figures: Figures) -> str:
@@ -297,7 +308,8 @@ def _why_unknown(found: Comparison) -> str:
 
 
 def _describe_few(units: int, unit: str) -> str:
+    counted = f"{unit.removesuffix('s')} is" if units == 1 else f"{unit} are"
     return (
-        f"{units} {unit} are too few to speak of others, it takes {FEWEST_UNITS} "
+        f"{units} {counted} too few to speak of others, it takes {FEWEST_UNITS} "
         "(`population: these_tasks` asks about these only)"
     )
