@@ -337,6 +337,22 @@ def test_bounds_are_declared_and_not_read_off_the_scores() -> None:
     assert bounded.errors is not None
 
 
+def test_of_these_tasks_none_are_too_few_for_no_difference() -> None:
+    def alike(name: str, *more: float | None) -> Arm:
+        scores: dict[str, list[float | None]] = {f"t{n}": [5.0, 5.0] for n in range(3)}
+        scores |= {"t3": list(more)} if more else {}
+        return make_arm(name, scores, metric="seconds", population="these_tasks")
+
+    found = compare(alike("a"), alike("b"))
+    assert (found.here, found.conclusion) == (None, "no difference shown")
+    assert compare(alike("a", 5.0), alike("b", ERROR)).conclusion == "undecided because of errors"
+    one = compare(
+        make_arm("a", {"t0": [5.0]}, metric="seconds", population="these_tasks"),
+        make_arm("b", {"t0": [9.0]}, metric="seconds", population="these_tasks"),
+    )
+    assert (one.here, one.conclusion) == (None, "not enough data")
+
+
 def test_twenty_ties_are_no_difference_within_an_interval() -> None:
     found = compare(make_arm("a", spread([1.0, 0.0] * 10)), make_arm("b", spread([1.0, 0.0] * 10)))
     assert found.others is not None

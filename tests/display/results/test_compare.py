@@ -109,5 +109,19 @@ def test_a_plan_that_can_show_nothing_says_so() -> None:
     assert "this plan, 5 tasks x 4: too few to speak of other tasks; it takes 6" in to_text(show_power(grids))
 
 
+def test_a_pilot_without_spread_says_so_and_not_that_nothing_would_be_shown() -> None:
+    arms = [make_arm(name, {f"t{n}": [7.0, 7.0] for n in range(8)}, metric="seconds") for name in "ab"]
+    grids = [make_grid(pilot, layout_of([None] * 20), replications=2) for pilot in estimate_pilots(arms)]
+    told = unwrapped(to_text(show_power(grids)))
+    assert "this plan, 20 tasks x 2: unknown, since the pilot's scores did not differ" in told
+    assert "no difference on this scale" not in told
+
+
+def test_one_task_is_not_many() -> None:
+    arms = [make_arm(name, {"t0": [score, 1.0, score]}) for name, score in (("a", 0.0), ("b", 1.0))]
+    told = unwrapped(to_text(show_comparisons(compare_all([(arms[0], arms[1])]), None)))
+    assert "no answer from 1 task conclusion" in told
+
+
 def test_a_pilot_that_can_tell_nothing_says_so() -> None:
     assert "the pilot can't tell" in to_text(show_power([]))

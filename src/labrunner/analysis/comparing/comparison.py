@@ -206,7 +206,7 @@ def _compare(baseline: Arm, other: Arm) -> Comparison:
         has_unbounded_retries=bool(retried) and measure.bounds is None,
         marked=baseline.tally.invalidated + other.tally.invalidated,
         with_marked=_with_marked(baseline, other, measure),
-        conclusion=_without_answer(pairing, scored),
+        conclusion=_without_answer(pairing, scored, population),
     )
 
 
@@ -243,13 +243,15 @@ def _with_marked(baseline: Arm, other: Arm, measure: Measure) -> float | None:
     return average(after[task_id] - before[task_id] for task_id in shared)
 
 
-def _without_answer(pairing: Pairing, scored: Sequence[Scored]) -> Conclusion:
+def _without_answer(pairing: Pairing, scored: Sequence[Scored], population: Population) -> Conclusion:
     """What is concluded where no question has an answer: errors may be all that is in the way."""
     finished = [(task, 0.0) for task in pairing.tasks if _is_finished(task.baseline, task.other)]
     if len(sum_by_unit(finished)) >= FEWEST_UNITS > len(sum_by_unit(scored)):
         return "undecided because of errors"
     if len(sum_by_unit(scored)) >= FEWEST_UNITS:
         return "no difference shown"
+    if scored and population == "these_tasks":  # of these tasks any number is enough
+        return "not enough data" if any(difference for _, difference in scored) else "no difference shown"
     return "too few tasks" if scored else "not enough data"
 
 
@@ -357,7 +359,8 @@ def _adjust_known(p_values: Sequence[float | None]) -> list[float | None]:
 
 def _conclude(comparison: Comparison, p_low: float | None, p_high: float | None) -> Conclusion:
     answer, errors = comparison.answer, comparison.errors
-    if comparison.has_unbounded_errors and comparison.units >= FEWEST_UNITS:
+    has_tasks = comparison.units >= FEWEST_UNITS or comparison.conclusion == "no difference shown"
+    if comparison.has_unbounded_errors and has_tasks:
         return "undecided because of errors"
     if answer is None or comparison.difference is None:
         return comparison.conclusion

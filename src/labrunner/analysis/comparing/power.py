@@ -89,6 +89,11 @@ class Pilot:
     family: int = 1
     """How many comparisons the plan will make: p-values are adjusted for all of them."""
 
+    @property
+    def has_spread(self) -> bool:
+        """Whether anything differed, so that what luck does is known; of rates it always is."""
+        return self.is_rate or self.between + self.between_groups + (self.within or 0.0) > 0
+
     def detectable(
         self, layout: Layout, tasks: int, replications: int, *, guess: "Guess | None" = None
     ) -> float | None:

@@ -154,7 +154,8 @@ def _fields(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _describe_answer(comparison: Comparison, answer: Answer | None) -> str:
     if answer is None:
-        return f"no answer from {comparison.units} {comparison.unit}" if comparison.here else ""
+        counted = format_count(comparison.units, comparison.unit.removesuffix("s"))
+        return f"no answer from {counted}" if comparison.here else ""
     interval = answer.interval
     return (
         f"{write_change(answer.difference)} "

@@ -44,6 +44,8 @@ def _describe_plan(grid: PowerGrid) -> str:
         return f"{plan}: too few to speak of other tasks; it takes {FEWEST_UNITS} tasks (or groups of them)"
     if grid.planned is None and grid.pilot.within is None and grid.planned_replications > 1:
         return f"{plan}: unknown, since the pilot has one replication a task"
+    if grid.planned is None and not grid.pilot.has_spread:
+        return f"{plan}: unknown, since the pilot's scores did not differ, so it saw no luck"
     if grid.planned is None:
         return f"{plan}: no difference on this scale would be shown 4 times out of 5"
     low, high = format_figure(grid.planned_low), format_figure(grid.planned_high)
