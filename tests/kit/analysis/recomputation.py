@@ -101,8 +101,8 @@ def scale_of(run: Run, *names: str) -> tuple[Scale, bool]:
     metric = run.metric
     if metric is None or metric["name"] not in metrics:
         # Only where no scale is declared are scores like verdicts taken for such.
-        ends = (0.0, 1.0) if is_verdict else (None, None)
-        return Scale(*ends, "higher", is_rate=is_verdict), False
+        low, high = (0.0, 1.0) if is_verdict else (None, None)
+        return Scale(low, high, "higher", is_rate=is_verdict), False
     binary = all(trial.value in {0, 1} for trial in trials)
     is_rate = binary and (metric["min"], metric["max"], metric["better"]) == (0, 1, "higher")
     return Scale(metric["min"], metric["max"], metric["better"], is_rate), False
