@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -6,6 +7,7 @@ import pytest
 from labrunner.analysis.judging.requirements import parse_requirements
 from labrunner.analysis.summary import read_report
 from labrunner.errors import DamagedRun, InputError, StoreError
+from labrunner.experiment.resolved import DeclaredMetric
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
 from labrunner.records.encoding import canonical
@@ -171,6 +173,26 @@ def test_a_baseline_may_not_change_what_a_requirement_is_judged_among(tmp_path: 
     turned = compare_runs([two], baseline="b", requirements=asked)
     assert turned.unmet == compare_runs([two], requirements=asked).unmet == ()
     assert compare_runs([three], baseline="b", requirements=parse_requirements(["pass >= 0.1"])).unmet == ()
+
+
+def test_runs_that_do_not_agree_what_is_better_are_not_compared(tmp_path: Path) -> None:
+    def run_of(run_id: str, metric: DeclaredMetric | None) -> RunPaths:
+        plain = make_grid(tasks=8, variants=("a",))
+        tasks = tuple(replace(task, grader=replace(task.grader, metric=metric)) for task in plain.tasks)
+        seconds = {"old": 40.0, "new": 20.0, "far": 10.0}[run_id]
+        return write_run(
+            tmp_path,
+            replace(plain, tasks=tasks),
+            lambda slot: Told(value=seconds + slot.task_idx, metric="seconds"),
+            run_id=run_id,
+        )
+
+    lower = DeclaredMetric(name="seconds", better="lower")
+    old, new, far = run_of("old", None), run_of("new", lower), run_of("far", replace(lower, min=0.0))
+    with pytest.raises(InputError, match="comparing new:a with old:a: it is not known which way `seconds`"):
+        compare_runs([old, new])
+    (found,) = compare_runs([new, far]).comparisons
+    assert (found.better, found.conclusion) == ("lower", "better")
 
 
 def test_retry_rates_are_compared_over_all_arms(tmp_path: Path) -> None:
