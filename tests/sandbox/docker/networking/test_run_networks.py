@@ -179,6 +179,25 @@ async def test_the_next_owner_of_a_run_finds_its_network(bridged: Site) -> None:
         assert await names_of(bridged.maker.engine, bridged) == [name]  # somebody is on it
 
 
+async def test_a_network_that_somebody_pruned_between_attempts_is_made_again(bridged: Site) -> None:
+    engine, maker = bridged.maker.engine, bridged.maker
+    plan = make_sandbox(kind="docker", image=bridged.image, memory_mb=256)
+    for trial in ("one", "two"):
+        async with maker.open(bridged.spec(trial, DEMANDS)) as sandbox:
+            ended = (await sandbox.run_agent(None, phase("true", network=MODELS, doors=HeardDoors()))).agent
+            assert ended is not None
+            assert ended.exit_status == 0
+        checks = await maker.preflight(plan, DEMANDS)
+        assert [each.message for each in checks if not each.passed and each.severity == "error"] == []
+        await maker._removals.remove_all(
+            [each.id for each in await engine.list(f"{PLACE}={bridged.run.place}")]
+        )
+        found = [*await engine.networks(f"{PLACE}={bridged.run.place}"), *await engine.networks(PROBE)]
+        assert len(found) == 2
+        for network in found:
+            await engine.remove_network(network.id)
+
+
 async def test_a_network_without_containers_is_a_stray_and_that_of_a_lost_run_an_orphan(
     bridged: Site,
 ) -> None:

@@ -5,7 +5,8 @@ socket has a network made instead: internal, so that it leads nowhere but to an 
 its containers kept from each other. The gateway listens on that address.
 
 Rules: a network is known by the labels of its very run, like a container: whoever owns the run next finds it.
-It stays while a container of the run is left, because one that is started again must find it.
+It stays while a container of the run is left, because one that is started again must find it. Somebody else's
+`docker network prune` takes away what no container is on: so it is looked for each time, and made again.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class RunNetworks:
         """Make none yet."""
         self._engine = engine
         self._probing: NetworkFacts | None = None
-        self._known: dict[RunMark, NetworkFacts] = {}
+        self._taken: set[RunMark] = set()
         self.rest()
 
     def rest(self) -> None:
@@ -61,18 +62,15 @@ class RunNetworks:
         """The network of an attempt's run: the one that is there, or a new one. Raises SandboxFailed."""
         async with self._making:
             if spec.mark is None:
-                self._probing = self._probing or await self._make_for_probes()
+                self._probing = await outlast(self._find_probing) or await self._make_for_probes()
                 return self._probing
-            run = spec.mark.run
-            if run not in self._known:
-                root = spec.folders.root.parents[RUN_ABOVE]
-                found = await outlast(lambda: self._find(run))
-                self._known[run] = found or await self._make_for(run, root)
-            return self._known[run]
+            run, root = spec.mark.run, spec.folders.root.parents[RUN_ABOVE]
+            self._taken.add(run)
+            return await outlast(lambda: self._find(run)) or await self._make_for(run, root)
 
     async def remove(self, run: RunMark) -> None:
         """Remove the network of a run; one that is in use stays. Raises SandboxFailed."""
-        self._known.pop(run, None)
+        self._taken.discard(run)
         if (found := await self._find(run)) is not None:
             await remove_network(self._engine, found.id)
 
@@ -88,14 +86,20 @@ class RunNetworks:
         with suppress(SandboxFailed):  # what can't be removed now is found later
             if probing is not None:
                 await remove_network(self._engine, probing.id)
-            for run in list(self._known):
+            for run in list(self._taken):
                 if not await self._engine.list(f"{PLACE}={run.place}"):
                     await self.remove(run)
-        self._known.clear()
+        self._taken.clear()
 
     async def _find(self, run: RunMark) -> NetworkFacts | None:
         found = await self._engine.networks(f"{PLACE}={run.place}")
         return next((each for each in found if each.labels.get(RUN) == run.run_id), None)
+
+    async def _find_probing(self) -> NetworkFacts | None:
+        """The network of our own probes; None when there is none yet, or none any more."""
+        if (known := self._probing) is None:
+            return None
+        return next((each for each in await self._engine.networks(PROBE) if each.id == known.id), None)
 
     async def _make_for(self, run: RunMark, root: Path) -> NetworkFacts:
         word = re.sub(r"[^A-Za-z0-9_.-]+", "-", run.run_id)[:60]
