@@ -52,6 +52,18 @@ def test_bindings_choose_the_model(tmp_path: Path) -> None:
     assert "'--m=openai/gpt-5' '--effort' 'low'" in agent.command[2]
 
 
+@pytest.mark.parametrize("name", ["prompt", "model_url", "model_key"])
+def test_a_binding_does_not_take_the_place_of_what_the_file_means(tmp_path: Path, name: str) -> None:
+    told = rf"agent.use: the file of the agent 'it' means something of its own by \${name}; call the binding"
+    with pytest.raises(InputError, match=told):
+        agent_of(tmp_path, "model: main/gpt-5", f"matrix: {{{name}: [short, long]}}")
+
+
+def test_a_binding_has_any_name_that_the_file_does_not_use(tmp_path: Path) -> None:
+    agent = agent_of(tmp_path, "model: main/$model, args: [$home]", "matrix: {home: [here], model: [gpt-5]}")
+    assert "'--m=openai/gpt-5' 'here' '--'" in agent.command[2]
+
+
 def test_what_an_experiment_writes_lies_over_what_the_file_brings(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("mine: $5")
     fields = "model: main/gpt-5, env: {ADDRESS: here, PLAIN: null}, files: {.run/it: {source: own.txt}}"

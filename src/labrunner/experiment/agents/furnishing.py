@@ -35,6 +35,8 @@ WORDS_OF_SETTINGS: Final = "$settings"
 """Where in a command the arguments of settings, and those that an experiment adds, are put."""
 _LARGEST_SCRIPT: Final = 100_000
 """Of one argument, of which kernels allow 128 KiB."""
+_OF_THE_FILE: Final = frozenset({"prompt", "home", "model_url", "model_key"})
+"""Names that mean something inside, whatever a variant binds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class Furnishing:
     def furnish(self) -> Furnished:
         """Make the plain agent; what can't be made is a problem."""
         self._refuse_overruled()
+        self._refuse_taken()
         settings = {name: text for name in SETTINGS if (text := self._plain(name)) is not None}
         entry, model = self._find_model()
         script = self._write_script(settings, entry, model)
@@ -86,6 +89,20 @@ class Furnishing:
             if getattr(self.merged.part, field) != getattr(self.file, field):
                 told = f"is what the agent '{self.name}' brings; write args, or a file of its own for yours"
                 self._add(field, told)
+
+    def _refuse_taken(self) -> None:
+        """Refuse bindings that would silently take the place of what the agent's own file means."""
+        for name in sorted(_OF_THE_FILE & set(self.bindings) & self._names_of_file()):
+            told = f"the file of the agent '{self.name}' means something of its own by ${name}"
+            self._add("use", f"{told}; call the binding '{name}' something else")
+
+    def _names_of_file(self) -> frozenset[str]:
+        """Every name that the agent's own file uses."""
+        file, told = self.file, self.file.settings.values()
+        texts = [*file.command, *file.args, *(text for part in told for text in part.args)]
+        texts += [text for part in (file, *told) for text in part.env.values() if text]
+        texts += [text for part in (file, *told) for text in part.files.values() if isinstance(text, str)]
+        return frozenset[str]().union(*map(names_in, texts))
 
     def _plain(self, field: str) -> str | None:
         """A setting's text with bindings put in."""
