@@ -8,6 +8,8 @@ from typing import Final
 
 STARTED: Final = 19
 """Where the kernel's line about a process says when it began, counted behind its name."""
+LONGEST_WORD: Final = 32 * 4096 - 1
+"""Bytes of one argument, or of a variable with its name: MAX_ARG_STRLEN, less the byte that ends it."""
 
 
 @cache

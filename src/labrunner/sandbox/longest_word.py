@@ -1,11 +1,7 @@
 """The longest word that Linux hands to a program: of a command, or a variable with its name."""
 
-from typing import Final
-
+from labrunner.files.host import LONGEST_WORD
 from labrunner.sandbox.door import Phase
-
-LONGEST_WORD: Final = 32 * 4096 - 1
-"""MAX_ARG_STRLEN, less the byte that ends it."""
 
 
 def find_long_word(*phases: Phase | None) -> str | None:

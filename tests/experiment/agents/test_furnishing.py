@@ -1,5 +1,6 @@
 """What an experiment asks of an agent by name becomes a plain command, or is refused with a sentence."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,42 @@ def test_bindings_choose_the_model(tmp_path: Path) -> None:
 def test_a_binding_does_not_take_the_place_of_what_the_file_means(tmp_path: Path, name: str) -> None:
     told = rf"agent.use: the file of the agent 'it' means something of its own by \${name}; call the binding"
     with pytest.raises(InputError, match=told):
-        agent_of(tmp_path, "model: main/gpt-5", f"matrix: {{{name}: [short, long]}}")
+        agent_of(tmp_path, "model: main/gpt-5", f"matrix: {{{name}: [short]}}")
 
 
 def test_a_binding_has_any_name_that_the_file_does_not_use(tmp_path: Path) -> None:
     agent = agent_of(tmp_path, "model: main/$model, args: [$home]", "matrix: {home: [here], model: [gpt-5]}")
     assert "'--m=openai/gpt-5' 'here' '--'" in agent.command[2]
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("{id: a, input: {n: 1}}", "$prompt of the agent 'it' is the task's text, but task 'a' has none"),
+        (
+            f"{{id: a, input: {'x' * 131_072}}}",
+            "an argument, of which Linux takes 131,064 bytes here, and that of",
+        ),
+    ],
+    ids=["none", "long"],
+)
+def test_a_task_whose_text_can_not_be_given_is_refused(tmp_path: Path, task: str, told: str) -> None:
+    agent_of(tmp_path, "model: main/gpt-5")
+    file = tmp_path / "experiment.yaml"
+    file.write_text(re.sub("(?m)^tasks: .*$", f"tasks: [{task}]", file.read_text()))
+    with pytest.raises(InputError) as caught:
+        load(file)
+    assert "agent.use: $prompt" in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_long_text_may_become_a_file(tmp_path: Path) -> None:
+    write_named_experiment(tmp_path, "use: ./it.yaml", kind="bubblewrap")
+    (tmp_path / "it.yaml").write_text("command: [it]\nfiles: {task.md: $prompt}\n")
+    file = tmp_path / "experiment.yaml"
+    long = f"tasks: [{{id: a, input: {'x' * 131_072}}}]"
+    file.write_text(re.sub("(?m)^tasks: .*$", long, file.read_text()))
+    assert len(load(file).tasks[0].prompt or "") == 131_072
 
 
 def test_what_an_experiment_writes_lies_over_what_the_file_brings(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from labrunner.experiment.substitution import (
     names_in,
     scalar_text,
 )
+from labrunner.files.host import LONGEST_WORD
 
 WORDS_OF_SETTINGS: Final = "$settings"
 """Where in a command the arguments of settings, and those that an experiment adds, are put."""
@@ -37,6 +38,14 @@ _LARGEST_SCRIPT: Final = 100_000
 """Of one argument, of which kernels allow 128 KiB."""
 _OF_THE_FILE: Final = frozenset({"prompt", "home", "model_url", "model_key"})
 """Names that mean something inside, whatever a variant binds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptUse:
+    """That an agent's script reads the task's text."""
+
+    most_bytes: int | None
+    """Of a text that becomes an argument or a variable; None: it goes into files only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +58,8 @@ class Furnished:
     """Where it is installed."""
     missing: Release | None = None
     """What is not installed."""
+    prompt: PromptUse | None = None
+    """How its script uses the task's text; None: it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +90,8 @@ class Furnishing:
             model=None if entry is None else f"{entry.name}/{model}",
             settings=settings,
         )
-        return Furnished(section=section, named=named, folder=folder, missing=missing)
+        prompt = self._find_prompt(settings)
+        return Furnished(section=section, named=named, folder=folder, missing=missing, prompt=prompt)
 
     def _add(self, field: str, told: str) -> None:
         self.problems.add(self.merged.at(field).where, told)
@@ -205,6 +217,30 @@ class Furnishing:
         """Whether a variable has to be set inside, because it names what only the script knows."""
         own = {"model", "version", "dialect", "model_url", "model_key", "home"}
         return value is not None and bool(names_in(value) & own)
+
+    def _find_prompt(self, settings: Mapping[str, str]) -> PromptUse | None:
+        if "prompt" in self.bindings:
+            return None
+        words = [text for text in self._list_words(settings) if "prompt" in names_in(text)]
+        if words:
+            return PromptUse(most_bytes=LONGEST_WORD - max(len(text.encode()) for text in words))
+        used = any("prompt" in names_in(text) for text in self._list_contents(settings))
+        return PromptUse(most_bytes=None) if used else None
+
+    def _list_words(self, settings: Mapping[str, str]) -> list[str]:
+        """What becomes arguments and variables inside, as it was written."""
+        part, told = self.merged.part, self._told(settings)
+        words = [*self.file.command, *part.args, *(text for each in told for text in each.args)]
+        words += [f"{name}={text}" for name, text in part.env.items() if text and self._is_exported(text)]
+        return words + [f"{name}={text}" for each in told for name, text in each.env.items() if text]
+
+    def _list_contents(self, settings: Mapping[str, str]) -> list[str]:
+        """What becomes files inside, as it was written."""
+        parts = (self.merged.part, *self._told(settings))
+        return [text for part in parts for text in part.files.values() if isinstance(text, str)]
+
+    def _told(self, settings: Mapping[str, str]) -> list[SettingPart]:
+        return [part for name, part in self.file.settings.items() if name in settings]
 
     def _write_script(self, settings: Mapping[str, str], entry: ModelEntry | None, model: str) -> str | None:
         names = self._make_names(entry, model)

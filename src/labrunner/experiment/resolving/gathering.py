@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labrunner.errors import InputError
+from labrunner.experiment.agents.furnishing import PromptUse
 from labrunner.experiment.agents.installed import Release
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
@@ -26,6 +27,8 @@ class Reading:
     contents: Contents = field(default_factory=Contents)
     missing: dict[str, Release] = field(default_factory=dict)
     """Agents that are not installed here, by their labels."""
+    prompted: dict[str, PromptUse] = field(default_factory=dict)
+    """Variants whose agent's script reads the task's text, by their ids."""
 
     def folder(self, read: Callable[[Path], Folder], text: str, spot: Spot) -> Folder | None:
         """Read what a path names, starting from the file that it stands in."""

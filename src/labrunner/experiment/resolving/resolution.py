@@ -3,7 +3,7 @@
 Rule: everything that can be found wrong is found before anything is raised, so that people mend it in one go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from labrunner.experiment.agents.installed import AgentsMissing
@@ -122,22 +122,42 @@ def _default_kind(tasks: Sequence[WrittenTask], variants: Sequence[WrittenVarian
 
 
 def _check_prompts(tasks: Sequence[TaskSpec], variants: Sequence[Variant], reading: Reading) -> None:
-    """Refuse an agent that wants a text where a task has none."""
+    """Refuse an agent that wants a text where a task has none, or one that is too long for it."""
+    _check_lengths(tasks, reading)
     without = next((task for task in tasks if task.prompt is None), None)
     if without is None:
         return
     for variant in variants:
-        agent = variant.agent
-        texts = (*agent.command, *variant.setup.command, *agent.env.values())
-        asked = [("stdin", "agent.stdin feeds")] if agent.stdin == "prompt" else []
-        asked += (
-            [("command", "$prompt_path names")]
-            if any("prompt_path" in names_in(text) for text in texts)
-            else []
-        )
-        for field, what in asked:
+        for field, what in _ask_for_prompt(variant, reading):
             reading.problems.add(
                 reading.document.where(("agent", field)),
                 f"{what} the task's text, but task '{without.id}' has none; "
                 "give it a prompt, or an input that is text",
             )
+
+
+def _ask_for_prompt(variant: Variant, reading: Reading) -> Iterator[tuple[str, str]]:
+    """Where a variant's agent asks for the task's text: the field, and how it does."""
+    agent = variant.agent
+    if agent.stdin == "prompt":
+        yield "stdin", "agent.stdin feeds"
+    texts = (*agent.command, *variant.setup.command, *agent.env.values())
+    if any("prompt_path" in names_in(text) for text in texts):
+        yield "command", "$prompt_path names"
+    if variant.id in reading.prompted and agent.named is not None:
+        yield "use", f"$prompt of the agent '{agent.named.name}' is"
+
+
+def _check_lengths(tasks: Sequence[TaskSpec], reading: Reading) -> None:
+    """Refuse texts that no program could be started with."""
+    most = min(
+        (use.most_bytes for use in reading.prompted.values() if use.most_bytes is not None), default=None
+    )
+    for task in tasks:
+        size = len((task.prompt or "").encode())
+        if most is not None and size > most:
+            told = f"$prompt makes the task's text an argument, of which Linux takes {most:,} bytes here"
+            remedy = "use an agent that takes $prompt_path or stdin, or put large things into files"
+            where = reading.document.where(("agent", "use"))
+            reading.problems.add(where, f"{told}, and that of task '{task.id}' has {size:,}; {remedy}")
+            return

@@ -93,6 +93,8 @@ def resolve_variant(
     agent = furnished.section
     if furnished.missing is not None:
         reading.missing[furnished.missing.label] = furnished.missing
+    if furnished.prompt is not None:
+        reading.prompted[part.id] = furnished.prompt
     setup = Section.of(reading.file.setup, reading.document, "setup").over(part.setup, spot.at("setup"))
     sandbox = sandbox_section(variant, reading)
     kind = sandbox.part.kind or default_kind
