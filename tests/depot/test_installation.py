@@ -120,3 +120,28 @@ def test_a_killed_installation_is_none_and_can_be_made_again(place: Path) -> Non
     assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
     assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
     assert lab("run", cwd=place).code == 0
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("point", ["depot.forgotten", "depot.moved"])
+def test_after_a_killed_removal_what_is_installed_next_is_whole(place: Path, point: str) -> None:
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    [tree] = trees(place)
+    whole = sorted(path.name for path in tree.rglob("*"))
+    assert lab("agents", "remove", "obedient", cwd=place, env={"LAB_DIE_AT": f"{point}:1"}).code != 0
+    assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
+    assert tree.exists() == (point == "depot.forgotten")
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    assert sorted(path.name for path in tree.rglob("*")) == whole
+
+
+def test_a_tree_that_nobody_wrote_down_is_replaced_where_it_is_another(place: Path) -> None:
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    [tree] = trees(place)
+    [line] = (tree.parents[1] / "installed").iterdir()
+    line.unlink()
+    (tree / "node_modules/obedient/run.sh").unlink()
+    assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    assert (tree / "node_modules/obedient/run.sh").is_file()
+    assert trees(place) == [tree]
+    assert lab("run", cwd=place).code == 0

@@ -21,7 +21,7 @@ from tests.kit.store.driver import PLANNED, write_all
 from tests.kit.store.sample import committed_bytes
 
 ROOT = Path(__file__).parents[2]
-WRITING = [point for point in POINTS if not point.startswith(("open.", "recover.", "marks."))]
+WRITING = [point for point in POINTS if not point.startswith(("open.", "recover.", "marks.", "depot."))]
 OPENING = [point for point in POINTS if point.startswith("open.")]
 
 pytestmark = pytest.mark.crash

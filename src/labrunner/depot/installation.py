@@ -3,9 +3,10 @@
 Rules: made in a folder that nobody looks at, digested, put in its place by a rename, and only then written
 down: what is known as installed is whole. Who is killed on the way leaves a folder that the next one
 removes, and what the package manager has fetched by then is in its own cache. Nothing is fetched when a
-release is there.
+release is there. What is removed is first moved away whole: a tree that has its name is whole, too.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -27,9 +28,9 @@ from labrunner.experiment.agents.installed import (
     tree_path,
 )
 from labrunner.experiment.folders import digest_folder
-from labrunner.files.draft import draft_beside
+from labrunner.files.draft import draft_beside, put_in_place
 from labrunner.files.durable import put_whole, storing, sync_folder
-from labrunner.files.strangers.removal import remove_tree
+from labrunner.files.points import reach
 
 Tell = Callable[[str], None]
 
@@ -55,10 +56,17 @@ def install(release: Release, tell: Tell) -> InstalledAgent:
 
 
 def remove(path: Path, found: InstalledAgent) -> None:
-    """Remove a release; its files go when no other release has the same."""
-    path.unlink(missing_ok=True)
-    if all(other.digest != found.digest for _, other in list_installed()):
-        remove_tree(found.tree)
+    """Remove a release; its files go when no other release has the same. Raises StoreError."""
+    with storing("removing", path):
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    reach("depot.forgotten")
+    if any(other.digest == found.digest for _, other in list_installed()):
+        return
+    with draft_beside(found.tree) as draft, storing("removing", found.tree):
+        with suppress(FileNotFoundError):
+            found.tree.rename(draft / "tree")
+        reach("depot.moved")
 
 
 def _put_in_place(release: Release, tree: Path) -> InstalledAgent:
@@ -66,8 +74,7 @@ def _put_in_place(release: Release, tree: Path) -> InstalledAgent:
     place = tree_path(digest)
     with storing("putting in place", place):
         os.sync()  # thousands of small files: one sync of everything costs less than one of each
-        with suppress(FileExistsError, OSError) if place.is_dir() else storing("naming", place):
-            tree.rename(place)
+        _give_name(tree, place, digest)
         sync_folder(place.parent)
         looks = look_at_tree(place)
         found = InstalledAgent(
@@ -82,6 +89,17 @@ def _put_in_place(release: Release, tree: Path) -> InstalledAgent:
         release.record_path.parent.mkdir(parents=True, exist_ok=True)
         put_whole(release.record_path, msgspec.json.encode(found))
     return found
+
+
+def _give_name(tree: Path, place: Path, digest: str) -> None:
+    """Put a tree in its place; one that is there and is the same stays, and any other is replaced."""
+    try:
+        tree.rename(place)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        if digest_folder(place) != digest:
+            put_in_place(tree, place, replaces=True)
 
 
 def _open_up(tree: Path) -> None:

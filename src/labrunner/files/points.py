@@ -1,4 +1,4 @@
-"""Named points between the store's durable steps, where a test can have the process killed.
+"""Named points between durable steps of store and depot, where a test can have the process killed.
 
 `LAB_DIE_AT=name:hit` ends the process with SIGKILL when it reaches that point for the hit-th time.
 Without the variable a point costs one comparison.
@@ -53,6 +53,8 @@ POINTS: Final = (
     "recover.replaced",
     "recover.renamed",
     "recover.done",
+    "depot.forgotten",
+    "depot.moved",
 )
 
 hits: Final[Counter[str]] = Counter()
