@@ -110,6 +110,27 @@ def test_a_program_that_packages_do_not_have_is_told(place: Path) -> None:
     assert "have no file 'node_modules/obedient/walk.sh'" in answer.err
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("obedient, --model", "disobedient, --model"),
+        ("#!/bin/sh", "#!/no/such/shell"),
+        (".obedient/rules.md", "x/y"),
+    ],
+    ids=["no such program", "no interpreter", "no file in its home"],
+)
+def test_an_agent_that_can_not_be_started_is_an_error_of_the_setup_and_no_grade(
+    place: Path, change: tuple[str, str]
+) -> None:
+    for file in (place / "obedient.yaml", place / "pkg-1.0.0/run.sh"):
+        file.write_text(file.read_text().replace(*change))
+    blocked = "system_prompt: kind, files: {x: y}" if change[1] == "x/y" else "effort: low"
+    write_named_experiment(place, f"{USE}, {blocked}")
+    lab("run", "--run-id", "one", cwd=place)
+    [row] = lab("query", "one", "--json", "select verdict, cause from trials", cwd=place).json()
+    assert (row["verdict"], row["cause"]) == (None, "setup")
+
+
 @pytest.mark.crash
 def test_a_killed_installation_is_none_and_can_be_made_again(place: Path) -> None:
     words = [LAB, "agents", "install", "./obedient.yaml"]

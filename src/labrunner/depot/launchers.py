@@ -2,7 +2,8 @@
 
 Rules: what an agent is made of is on nobody's PATH: a task's own `node` and `python` stay what they are. The
 C library is found out where the program runs, in the image. A launcher that can't start its program says why
-and exits with `CANT_START`, which agents' files blame on the setup.
+and exits with `CANT_START`; where its shell can't, that exits with 126 or 127. An attempt that ends so is
+blamed on the setup.
 """
 
 from collections.abc import Iterator
@@ -14,11 +15,10 @@ from labrunner.depot.npm_packages import node_program
 from labrunner.depot.package_tools import InstallFailed
 from labrunner.depot.python_packages import write_python_start
 from labrunner.experiment.agents.agent_file import ProgramPart
+from labrunner.experiment.agents.furnishing import CANT_START
 from labrunner.experiment.agents.installed import Release
 from labrunner.experiment.agents.shell_words import quote
 
-CANT_START: Final = 69
-"""EX_UNAVAILABLE."""
 _HEAD: Final = """#!/bin/sh
 here=${0%/*}/..
 cant() { echo "lab: NAME can't be started here: $1" >&2; exit STATUS; }

@@ -36,7 +36,7 @@ def test_settings_become_words_of_a_shell(tmp_path: Path) -> None:
     assert (shell, option) == ("sh", "-c")
     assert script.splitlines() == [
         "mkdir -p \"$$HOME\"/'.run' && printf %s 'key='\"$$LAB_MODEL_MAIN_KEY\"' it'\\''s $$5' "
-        "> \"$$HOME\"/'.run/it' || exit 1",
+        "> \"$$HOME\"/'.run/it' || exit 69",
         "export ADDRESS=\"$$LAB_MODEL_MAIN_URL\"'/x'",
         "export TURNS='3'",
         "exec 'run-it' '--m=openai/gpt-5' '--effort' 'high' 'it'\\''s' '$$x' '--' "
@@ -137,6 +137,12 @@ def test_what_an_agent_can_not_be_told_is_refused(tmp_path: Path, fields: str, t
     with pytest.raises((InputError, InputErrors)) as caught:
         agent_of(tmp_path, fields)
     assert told in str(caught.value)
+
+
+def test_what_an_agent_s_file_blames_lies_over_what_is_the_setup_s_fault(tmp_path: Path) -> None:
+    agent = agent_of(tmp_path, "model: main/m, error_exit_codes: {69: null, 4: provider}")
+    assert agent.error_exit_codes == {4: "provider"}
+    assert agent_of(tmp_path, "model: main/m").error_exit_codes == {69: "setup", 75: "provider"}
 
 
 def test_settings_without_a_named_agent_are_refused(tmp_path: Path) -> None:

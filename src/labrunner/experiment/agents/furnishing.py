@@ -36,6 +36,10 @@ WORDS_OF_SETTINGS: Final = "$settings"
 """Where in a command the arguments of settings, and those that an experiment adds, are put."""
 _LARGEST_SCRIPT: Final = 100_000
 """Of one argument, of which kernels allow 128 KiB."""
+CANT_START: Final = 69
+"""EX_UNAVAILABLE: with what a script or a launcher ends that can't start its program."""
+_UNFOUND: Final = (126, 127)
+"""With what a shell ends that can't."""
 _OF_THE_FILE: Final = frozenset({"prompt", "home", "model_url", "model_key"})
 """Names that mean something inside, whatever a variant binds."""
 
@@ -201,6 +205,7 @@ class Furnishing:
         changed: dict[str, object] = {}
         if script is not None:
             changed["command"] = ("sh", "-c", script)
+            changed["error_exit_codes"] = self._blame_setup() | part.error_exit_codes
             changed["env"] = {name: each for name, each in part.env.items() if not self._is_exported(each)}
         is_written = "network" in part.model_fields_set
         if entry is not None and not is_written:
@@ -212,6 +217,11 @@ class Furnishing:
             # What nobody wrote is the host's in a sandbox that can't keep anybody off it.
             part.model_fields_set.discard("network")
         return Section(part=part, spot=self.merged.spot, others=self.merged.others)
+
+    def _blame_setup(self) -> dict[int, str | None]:
+        """Exit statuses that are not the agent's own; what we have installed is not for it to start."""
+        statuses = (CANT_START, *(_UNFOUND if self.file.install is not None else ()))
+        return dict.fromkeys(statuses, "setup")
 
     def _is_exported(self, value: str | None) -> bool:
         """Whether a variable has to be set inside, because it names what only the script knows."""
@@ -315,7 +325,7 @@ def _put_file(path: str, content: str) -> str:
     home = '"$$HOME"/'
     above = str(PurePosixPath(path).parent)
     make = "" if above == "." else f"mkdir -p {home}{quote(escape(above))} && "
-    return f"{make}printf %s {content} > {home}{quote(escape(path))} || exit 1"
+    return f"{make}printf %s {content} > {home}{quote(escape(path))} || exit {CANT_START}"
 
 
 def _either(names: Sequence[str]) -> str:
