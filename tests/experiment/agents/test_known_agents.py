@@ -28,6 +28,14 @@ def test_a_catalogued_agent_is_sound(name: str) -> None:
     assert file.error_exit_codes[69] == "setup"
 
 
+@pytest.mark.parametrize("name", ["goose", "qwen-code"])
+def test_a_system_prompt_that_begins_with_a_dash_is_no_option(name: str) -> None:
+    found = read_agent(name, Path(), name, Problems())
+    assert found is not None
+    [word] = found.part.settings["system_prompt"].args
+    assert word.endswith("=$value")  # their parsers take the next word for an option, or for none
+
+
 def test_every_known_agent_is_a_file_of_the_catalogue() -> None:
     assert [known.name for known in AGENTS.list_known() if known.origin == "built in"] == sorted(FILES)
 
