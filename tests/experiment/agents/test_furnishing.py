@@ -103,6 +103,30 @@ def test_what_an_experiment_writes_lies_over_what_the_file_brings(tmp_path: Path
     assert "printf %s 'mine: $$5'" in agent.command[2]
 
 
+def test_a_source_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    brought = tmp_path / "brought"
+    brought.mkdir()
+    for folder in (tmp_path, brought):
+        for name in ("one.txt", "two.txt"):
+            (folder / name).write_text(f"{name} of {folder.name}")
+    (brought / "it.yaml").write_text(
+        "command: [it]\nfiles: {a: {source: one.txt}, b: {source: one.txt}}\n"
+        "settings: {effort: {files: {c: {source: two.txt}}}}\n"
+    )
+    fields = "use: ./brought/it.yaml, effort: low, files: {b: {source: two.txt}, d: {source: one.txt}}"
+    write_named_experiment(tmp_path, fields, "variants: [{id: v, agent: {files: {e: x}}}]", kind="bubblewrap")
+    script = load(tmp_path / "experiment.yaml").variants[0].agent.command[2]
+    own = tmp_path.name
+    found = {line[-13]: line.split("'")[1] for line in script.splitlines() if line.startswith("printf")}
+    assert found == {
+        "a": "one.txt of brought",
+        "b": f"two.txt of {own}",
+        "c": "two.txt of brought",
+        "d": f"one.txt of {own}",
+        "e": "x",
+    }
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [

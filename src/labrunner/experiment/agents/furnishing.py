@@ -7,7 +7,7 @@ there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -72,6 +72,8 @@ class Furnishing:
 
     name: str
     file: AgentFile
+    spot: Spot
+    """Where that was written."""
     merged: Section[AgentPart]
     """The file's fields with the experiment's laid over."""
     bindings: Mapping[str, object]
@@ -216,7 +218,7 @@ class Furnishing:
         if not is_written:
             # What nobody wrote is the host's in a sandbox that can't keep anybody off it.
             part.model_fields_set.discard("network")
-        return Section(part=part, spot=self.merged.spot, others=self.merged.others)
+        return replace(self.merged, part=part)
 
     def _blame_setup(self) -> dict[int, str | None]:
         """Exit statuses that are not the agent's own; what we have installed is not for it to start."""
@@ -280,13 +282,16 @@ class Furnishing:
     def _write_lines(self, settings: Mapping[str, str], names: WordNames) -> Iterator[str]:
         """The script: files, variables, then the program in its place. Raises UnknownName."""
         part, words = self.merged.part, []
-        files = {path: (each, names, self.merged.at("files")) for path, each in part.files.items()}
+        files = {
+            path: (each, names, self.merged.at_entry("files", path)) for path, each in part.files.items()
+        }
         env = {name: (each, names) for name, each in part.env.items() if each and self._is_exported(each)}
         for name, text in settings.items():
             told, having = self.file.settings.get(name, SettingPart()), names.having(value=text)  # type: ignore[call-overload] # a word of SETTINGS
             words += write_words(told.args, having)
             env |= {name: (each, having) for name, each in told.env.items() if each is not None}
-            files |= {path: (each, having, self.merged.at("files")) for path, each in told.files.items()}
+            spot = self.spot.at("settings", name, "files")
+            files |= {path: (each, having, spot.at(path)) for path, each in told.files.items()}
         words += write_words(part.args, names)
         for path, (content, having, spot) in files.items():
             yield _put_file(path, self._write_content(content, having, spot))

@@ -1,7 +1,7 @@
 """A part of an experiment (agent, grader, …) after merging, where each field knows where it was written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -41,6 +41,8 @@ class Section(Generic[P]):
     spot: Spot
     others: Mapping[str, Spot]
     """Fields that were written elsewhere than below `spot`."""
+    entries: Mapping[tuple[str, str], Spot] = field(default_factory=dict)
+    """Entries of maps that were merged, each with where it was written."""
 
     @classmethod
     def of(cls, part: P, origin: Origin, *path: str | int) -> "Section[P]":
@@ -51,13 +53,28 @@ class Section(Generic[P]):
         """Where a field was written, or would be."""
         return self.others.get(field) or self.spot.at(field)
 
+    def at_entry(self, field: str, key: str) -> Spot:
+        """Where an entry of a field that is a map was written."""
+        return self.entries.get((field, key)) or self.at(field).at(key)
+
     def over(self, part: P | None, spot: Spot) -> "Section[P]":
         """Lay the written fields of `part` over this one: maps are merged, lists and values replaced."""
         if part is None or not part.model_fields_set:
             return self
         written = {name: self._merged(name, getattr(part, name)) for name in part.model_fields_set}
         others = {**self.others, **{name: spot.at(name) for name in written}}
-        return Section(part=self.part.model_copy(update=written), spot=self.spot, others=others)
+        entries = dict(self.entries)
+        for name in written:
+            entries |= self._find_entries(name, getattr(part, name), spot)
+        return Section(
+            part=self.part.model_copy(update=written), spot=self.spot, others=others, entries=entries
+        )
+
+    def _find_entries(self, name: str, above: object, spot: Spot) -> dict[tuple[str, str], Spot]:
+        """Where entries of a map stand, when another one is laid over it."""
+        below = getattr(self.part, name)
+        found = {(name, key): self.at_entry(name, key) for key in (below if isinstance(below, dict) else ())}
+        return found | {(name, key): spot.at(name, key) for key in (above if isinstance(above, dict) else ())}
 
     def _merged(self, name: str, above: object) -> object:
         below = getattr(self.part, name)

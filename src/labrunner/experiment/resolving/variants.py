@@ -138,6 +138,7 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
     return Furnishing(
         name=name_agent(use),
         file=known.part,
+        spot=known.spot,
         merged=merged,
         bindings=variant.part.bindings,
         entries=models,
