@@ -110,6 +110,14 @@ def test_a_program_that_packages_do_not_have_is_told(place: Path) -> None:
     assert "have no file 'node_modules/obedient/walk.sh'" in answer.err
 
 
+def test_an_agent_runs_in_a_folder_with_a_quote_in_its_path(tmp_path: Path) -> None:
+    place = write_named_experiment(tmp_path / "it's", "use: ./it.yaml")
+    (place / "it.yaml").write_text("command: [cp, $prompt_path, $workspace/said.txt]\nfiles: {x: y}\n")
+    assert lab("run", "--run-id", "one", cwd=place).code == 0
+    [said] = (place / ".lab/runs/one/trials").glob("*/1/workspace/said.txt")
+    assert said.read_text().startswith("cat $HOME")
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -103,6 +103,17 @@ def test_what_an_experiment_writes_lies_over_what_the_file_brings(tmp_path: Path
     assert "printf %s 'mine: $$5'" in agent.command[2]
 
 
+def test_a_built_in_name_is_a_word_of_its_own_whatever_it_will_hold(tmp_path: Path) -> None:
+    fields = (
+        'model: main/gpt-5, args: ["--in=$workspace/it\'s", "${workspace}$python"], files: {f: $task_path}'
+    )
+    command = agent_of(tmp_path, fields).command
+    assert command[3:] == ("sh", "${workspace}", "${task_path}", "${python}")
+    words = command[2].splitlines()[-1].split(" ", 3)[3]
+    assert words.startswith("""'--in='"$$1"'/it'\\''s' "$$1""$$3" '--' """)
+    assert 'printf %s "$$2" > "$$HOME"/\'f\'' in command[2]
+
+
 def test_a_source_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
     brought = tmp_path / "brought"
     brought.mkdir()

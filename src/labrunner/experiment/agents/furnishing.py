@@ -22,6 +22,7 @@ from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import FileSource
 from labrunner.experiment.resolved import Folder, ModelEntry, NamedAgent, Network
 from labrunner.experiment.substitution import (
+    BUILT_INS,
     UnfitBinding,
     UnknownName,
     bind,
@@ -86,8 +87,9 @@ class Furnishing:
         self._refuse_taken()
         settings = {name: text for name in SETTINGS if (text := self._plain(name)) is not None}
         entry, model = self._find_model()
-        script = self._write_script(settings, entry, model)
-        section = self._replace(script, entry)
+        built_ins = self._find_built_ins(settings)
+        script = self._write_script(settings, self._make_names(entry, model, built_ins))
+        section = self._replace(script, built_ins, entry)
         release = self._find_release()
         folder, missing = self._find_folder(release)
         named = NamedAgent(
@@ -202,11 +204,14 @@ class Furnishing:
             self.problems.take(error)
             return None, None
 
-    def _replace(self, script: str | None, entry: ModelEntry | None) -> Section[AgentPart]:
+    def _replace(
+        self, script: str | None, built_ins: Sequence[str], entry: ModelEntry | None
+    ) -> Section[AgentPart]:
         part = self.merged.part
         changed: dict[str, object] = {}
         if script is not None:
-            changed["command"] = ("sh", "-c", script)
+            values = [f"${{{name}}}" for name in built_ins]
+            changed["command"] = ("sh", "-c", script, *(["sh", *values] if values else []))
             changed["error_exit_codes"] = self._blame_setup() | part.error_exit_codes
             changed["env"] = {name: each for name, each in part.env.items() if not self._is_exported(each)}
         is_written = "network" in part.model_fields_set
@@ -254,8 +259,13 @@ class Furnishing:
     def _told(self, settings: Mapping[str, str]) -> list[SettingPart]:
         return [part for name, part in self.file.settings.items() if name in settings]
 
-    def _write_script(self, settings: Mapping[str, str], entry: ModelEntry | None, model: str) -> str | None:
-        names = self._make_names(entry, model)
+    def _find_built_ins(self, settings: Mapping[str, str]) -> list[str]:
+        """Built-in names that the script uses, in the order in which it is given their values."""
+        texts = [*self._list_words(settings), *self._list_contents(settings)]
+        used = frozenset[str]().union(*map(names_in, texts))
+        return [name for name in BUILT_INS if name in used]
+
+    def _write_script(self, settings: Mapping[str, str], names: WordNames) -> str | None:
         try:
             script = "\n".join(self._write_lines(settings, names))
         except (UnknownName, UnfitBinding) as error:
@@ -266,12 +276,13 @@ class Furnishing:
             self._add("files", f"{told}; bring large files in the image, or in the workspace")
         return script
 
-    def _make_names(self, entry: ModelEntry | None, model: str) -> WordNames:
+    def _make_names(self, entry: ModelEntry | None, model: str, built_ins: Sequence[str]) -> WordNames:
         known = {
             name: text for name, value in self.bindings.items() if (text := scalar_text(value)) is not None
         }
         known |= {"version": self.merged.part.version or "", "model": model}
         inside = {"home": "$HOME", "prompt": '$(cat "$AGENTLAB_PROMPT_PATH")'}
+        inside |= {name: f"${number}" for number, name in enumerate(built_ins, 1)}
         if entry is not None:
             known["dialect"] = entry.dialect
             inside |= {"model_url": f"${entry.variable}_URL", "model_key": f"${entry.variable}_KEY"}

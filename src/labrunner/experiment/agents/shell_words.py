@@ -1,8 +1,9 @@
 """Arguments with `$name` in them as words of a POSIX shell, so that some are known only inside. Pure.
 
 Rules: what is known is quoted, whatever it holds; a name that only the sandbox knows becomes a variable of
-the shell. Built-in names stay, as `${name}`, for the second stage of `labrunner.experiment.substitution`, and
-a dollar sign stays `$$` for it.
+the shell. A built-in name is one, too: its value comes as a word of its own, because the second stage of
+`labrunner.experiment.substitution` would put it between quotes, whatever it holds. A dollar sign stays `$$`
+for that stage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +41,6 @@ def write_word(text: str, names: WordNames) -> str:
             continue
         if name in names.known:
             plain += escape(names.known[name])
-        elif name in BUILT_INS:
-            plain += f"${{{name}}}"
         elif name in names.inside:
             pieces += [quote(plain)] if plain else []
             pieces.append(f'"{escape(names.inside[name])}"')
