@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.depot.launchers import write_launchers
+from labrunner.depot.package_tools import InstallFailed
+from labrunner.experiment.agents.agent_file import InstallPart
+from labrunner.experiment.agents.installed import Release
 from tests.kit.cli.calling import LAB, environment, lab
 from tests.kit.depot.packages import write_named_experiment, write_npm_agent
 
@@ -137,6 +141,34 @@ def test_an_agent_that_can_not_be_started_is_an_error_of_the_setup_and_no_grade(
     lab("run", "--run-id", "one", cwd=place)
     [row] = lab("query", "one", "--json", "select verdict, cause from trials", cwd=place).json()
     assert (row["verdict"], row["cause"]) == (None, "setup")
+
+
+@pytest.mark.parametrize(
+    "program", ["PLACE/mine", "node_modules/../../mine", "{glibc: bin/x, musl: ../mine}"]
+)
+def test_a_program_outside_of_the_tree_is_refused_and_stays_what_it_was(place: Path, program: str) -> None:
+    mine = place / "mine"
+    mine.write_text("x")
+    mine.chmod(0o600)
+    file = place / "obedient.yaml"
+    written = program.replace("PLACE", str(place))
+    file.write_text(file.read_text().replace("node_modules/obedient/run.sh", written))
+    answer = lab("agents", "install", "./obedient.yaml", cwd=place)
+    assert answer.code == 2
+    assert "leaves the agent's folder; write a relative path without '..'" in answer.err
+    assert mine.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_program_that_a_package_links_to_from_outside_is_refused(place: Path) -> None:
+    (place / "mine").write_text("x")
+    (place / "mine").chmod(0o600)
+    tree = place / "tree"
+    (tree / "node_modules/obedient").mkdir(parents=True)
+    (tree / "node_modules/obedient/run.sh").symlink_to(place / "mine")
+    install = InstallPart(npm="obedient", programs={"obedient": "node_modules/obedient/run.sh"})
+    with pytest.raises(InstallFailed, match="lies outside of what is installed"):
+        write_launchers(Release(name="obedient", version="1", install=install), tree)
+    assert (place / "mine").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.crash

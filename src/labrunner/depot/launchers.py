@@ -87,5 +87,7 @@ def _find(file: str, release: Release, tree: Path) -> str:
         raise InstallFailed(
             f"{release.label}: its packages have no file '{file}', which its file names as a program"
         )
+    if not path.resolve().is_relative_to(tree.resolve()):
+        raise InstallFailed(f"{release.label}: the program '{file}' lies outside of what is installed")
     path.chmod(0o755)
     return file

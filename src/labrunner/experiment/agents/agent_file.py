@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from labrunner.experiment.authoring.authored import AgentPart
 from labrunner.experiment.authoring.part import Part, Text
-from labrunner.experiment.authoring.values import Env, HomeFiles
+from labrunner.experiment.authoring.values import Env, HomeFiles, check_inner_path
 
 SETTINGS: Final = ("effort", "turns", "system_prompt")
 Setting: TypeAlias = Literal["effort", "turns", "system_prompt"]
@@ -49,6 +49,13 @@ class InstallPart(Part):
             raise ValueError("must name the package of one registry: npm, or pypi")
         if self.node is not None and self.npm is None:
             raise ValueError("node is for packages of npm; take it out")
+        return self
+
+    @model_validator(mode="after")
+    def _stay_in_the_folder(self) -> "InstallPart":
+        for program in self.programs.values():
+            for path in [program] if isinstance(program, str) else [program.glibc, program.musl]:
+                check_inner_path(path, "agent's folder")
         return self
 
 
