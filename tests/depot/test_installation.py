@@ -1,6 +1,7 @@
 """Agents are installed once, whole or not at all, and are what they were."""
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -89,6 +90,21 @@ def test_a_changed_tree_is_refused(place: Path) -> None:
     answer = lab("run", cwd=place)
     assert answer.code == 2
     assert "its files were changed; lab agents remove obedient==1.0.0, then install it again" in answer.err
+
+
+def test_a_check_tells_of_every_agent_that_is_not_what_it_was(place: Path) -> None:
+    for release in ("./obedient.yaml", "./obedient.yaml==2.0.0"):
+        assert lab("agents", "install", release, cwd=place).code == 0
+    assert lab("agents", "list", "--check", cwd=place).code == 0
+    installed = lab("agents", "list", "--json", cwd=place).json()["installed"]
+    gone, changed = (Path(each["path"]) for each in installed)
+    shutil.rmtree(gone)
+    (changed / "node_modules/obedient/run.sh").write_text("#!/bin/sh\necho evil\n")
+    answer = lab("agents", "list", "--check", cwd=place)
+    assert answer.code == 2
+    assert "obedient==1.0.0 can't be read: No such file or directory; lab agents remove" in answer.err
+    assert "its files were changed; lab agents remove obedient==2.0.0" in answer.err
+    assert "claude-code" in answer.out
 
 
 def test_a_tree_that_is_only_touched_is_still_the_same(place: Path) -> None:

@@ -1,6 +1,8 @@
 """A run in one file, in a real browser, as somebody sees it who got it by mail."""
 
 import asyncio
+import base64
+import gzip
 import json
 import os
 import re
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import InputError
+from labrunner.gateway.recording.calljournal import CALLS
 from labrunner.interop.registry import export_run
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
@@ -166,6 +169,20 @@ async def test_a_cut_text_says_so_and_a_full_file_holds_it_whole(tmp_path: Path)
     async with opened(paths, tmp_path, is_full=True) as (page, url):
         whole = await look(page, f"{url}#/run/made/slot/0?tab=terminal", f"{HAS}('END')")
         assert "BEGIN" in whole
+
+
+def test_calls_that_are_lost_are_told_in_their_place_and_the_rest_is_there(tmp_path: Path) -> None:
+    paths = write_long(tmp_path / "runs", [{CALLS: b"{}\n", LOG: b"one\n"}, {LOG: b"two\n"}])
+    lost, _ = iter_finished(paths)
+    (paths.attempt(lost.trial_id, 1) / CALLS).unlink()
+    (file,) = export_run(paths, "html", tmp_path / "run.html")
+    told = {}
+    for name, letters in PART.findall(file.read_text()):
+        if name.removeprefix("part-").isdecimal():
+            told |= json.loads(gzip.decompress(base64.b64decode(letters)))
+    assert [entry["kind"] for entry in told["0"]["said"]] == ["error"]
+    assert "calls.jsonl: the file is gone; try: lab verify" in told["0"]["said"][0]["text"]
+    assert told["1"]["texts"]
 
 
 def test_a_format_that_never_cuts_refuses_to_be_full(tmp_path: Path) -> None:

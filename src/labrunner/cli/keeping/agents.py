@@ -1,6 +1,7 @@
 """`lab agents`: agents that are known by name, and what of them is installed on this host."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -40,9 +41,7 @@ def list_(check: _Check = False, as_json: Json = False) -> None:
     """List agents."""
     installed = [found for _, found in list_installed()]
     known = [(each.name, each.origin, _read(each.name)) for each in AGENTS.list_known() if not each.problem]
-    if check:
-        for found in installed:
-            check_installed(found, anew=True)
+    problems = _check_all(installed) if check else Problems()
     if as_json:
         told = {
             "known": [
@@ -54,6 +53,7 @@ def list_(check: _Check = False, as_json: Json = False) -> None:
         sys.stdout.write(canonical.encode_line(told).decode())
     else:
         make_console().print(show_agents(known, installed))
+    problems.stop_if_any()
 
 
 @app.command(
@@ -98,6 +98,17 @@ def remove_(releases: _Releases) -> None:
         for path, found in chosen:
             remove(path, found)
             say(f"removed {found.label}")
+
+
+def _check_all(installed: Sequence[InstalledAgent]) -> Problems:
+    """Read all files of all agents again; every one that is not what it was is a problem."""
+    problems = Problems()
+    for found in installed:
+        try:
+            check_installed(found, anew=True)
+        except InputError as error:
+            problems.take(error)
+    return problems
 
 
 def _read(use: str) -> AgentFile:

@@ -122,12 +122,16 @@ def list_installed() -> list[tuple[Path, InstalledAgent]]:
 
 def check_installed(found: InstalledAgent, *, anew: bool = False) -> Folder:
     """An installed agent's folder, as it was; `anew` reads all of it again. Raises InputError."""
-    if anew or look_at_tree(found.tree).looks != found.looks:
-        digest = digest_folder(found.tree)
-        if digest != found.digest:
-            told = f"was {found.digest} when it was installed, and is {digest} now"
-            remedy = f"lab agents remove {found.label}, then install it again"
-            raise InputError(str(found.tree), f"{found.label} {told}: its files were changed; {remedy}")
+    remedy = f"lab agents remove {found.label}, then install it again"
+    try:
+        is_untouched = not anew and look_at_tree(found.tree).looks == found.looks
+        digest = found.digest if is_untouched else digest_folder(found.tree)
+    except OSError as error:
+        told = f"{found.label} can't be read: {error.strerror}"
+        raise InputError(str(found.tree), f"{told}; {remedy}") from error
+    if digest != found.digest:
+        told = f"was {found.digest} when it was installed, and is {digest} now"
+        raise InputError(str(found.tree), f"{found.label} {told}: its files were changed; {remedy}")
     return Folder(path=str(found.tree), digest=found.digest)
 
 

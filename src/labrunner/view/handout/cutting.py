@@ -1,7 +1,8 @@
 """Trials of a run for one file: what each left, cut so far that the file stays small, in compressed parts.
 
-Rules: what is cut says so. A part is cut no more than its share of the file's size asks for, and what parts
-before it have left over is its own. A part is read by a page when one of its trials is.
+Rules: what is cut says so, and what can't be read any more says so in its place. A part is cut no more than
+its share of the file's size asks for, and what parts before it have left over is its own. A part is read by a
+page when one of its trials is.
 """
 
 import base64
@@ -12,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from labrunner.errors import InputError
+from labrunner.errors import DamagedRun, InputError
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.view.left.conversing import read_conversation
@@ -86,7 +87,10 @@ class Cutter:
         folder, entries = self.paths.attempt(rows.trial_id, rows.attempt), list[object]()
         room = ENTRIES_FOR_A_CAP * cap
         while True:
-            page = read_conversation(folder, logs, len(entries))
+            try:
+                page = read_conversation(folder, logs, len(entries))
+            except DamagedRun as error:  # of this trial alone: the others are to be seen all the same
+                return [{"kind": "error", "text": str(error)}]
             found = page["entries"]
             assert isinstance(found, list)
             for entry in found:
