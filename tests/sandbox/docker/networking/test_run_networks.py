@@ -181,12 +181,12 @@ async def test_the_next_owner_of_a_run_finds_its_network(bridged: Site) -> None:
 
 async def test_a_network_that_somebody_pruned_between_attempts_is_made_again(bridged: Site) -> None:
     engine, maker = bridged.maker.engine, bridged.maker
-    plan = make_sandbox(kind="docker", image=bridged.image, memory_mb=256)
-    for trial in ("one", "two"):
+    for trial, memory_mb in (("one", 256), ("two", 257)):  # another plan: what was probed is not probed again
         async with maker.open(bridged.spec(trial, DEMANDS)) as sandbox:
             ended = (await sandbox.run_agent(None, phase("true", network=MODELS, doors=HeardDoors()))).agent
             assert ended is not None
             assert ended.exit_status == 0
+        plan = make_sandbox(kind="docker", image=bridged.image, memory_mb=memory_mb)
         checks = await maker.preflight(plan, DEMANDS)
         assert [each.message for each in checks if not each.passed and each.severity == "error"] == []
         await maker._removals.remove_all(
