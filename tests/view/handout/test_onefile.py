@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_calls_that_are_lost_are_told_in_their_place_and_the_rest_is_there(tmp_p
     lost, _ = iter_finished(paths)
     (paths.attempt(lost.trial_id, 1) / CALLS).unlink()
     (file,) = export_run(paths, "html", tmp_path / "run.html")
-    told = {}
+    told: dict[str, Any] = {}
     for name, letters in PART.findall(file.read_text()):
         if name.removeprefix("part-").isdecimal():
             told |= json.loads(gzip.decompress(base64.b64decode(letters)))

@@ -120,8 +120,9 @@ class Furnishing:
         """Every name that the agent's own file uses."""
         file, told = self.file, self.file.settings.values()
         texts = [*file.command, *file.args, *(text for part in told for text in part.args)]
-        texts += [text for part in (file, *told) for text in part.env.values() if text]
-        texts += [text for part in (file, *told) for text in part.files.values() if isinstance(text, str)]
+        parts: list[AgentPart | SettingPart] = [file, *told]
+        texts += [text for part in parts for text in part.env.values() if text]
+        texts += [text for part in parts for text in part.files.values() if isinstance(text, str)]
         return frozenset[str]().union(*map(names_in, texts))
 
     def _plain(self, field: str) -> str | None:
@@ -253,7 +254,7 @@ class Furnishing:
 
     def _list_contents(self, settings: Mapping[str, str]) -> list[str]:
         """What becomes files inside, as it was written."""
-        parts = (self.merged.part, *self._told(settings))
+        parts: list[AgentPart | SettingPart] = [self.merged.part, *self._told(settings)]
         return [text for part in parts for text in part.files.values() if isinstance(text, str)]
 
     def _told(self, settings: Mapping[str, str]) -> list[SettingPart]:
