@@ -1,12 +1,14 @@
 """Every agent of the catalogue, as its registry has it, plays three tasks against a scripted model."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from labrunner.experiment.agents.catalogue import FILES
 from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.agents.depots import open_depot
 from tests.kit.agents.playing import check_play
 from tests.kit.agents.roles import ROLES
 from tests.kit.cli.calling import lab
@@ -21,6 +23,12 @@ QUICK = ("codex", "gemini-cli")
 EVERY = [
     agent if agent in QUICK else pytest.param(agent, marks=pytest.mark.agents) for agent in sorted(ROLES)
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def depot() -> Iterator[Path]:
+    with open_depot() as place:
+        yield place
 
 
 def fetch(agent: str, folder: Path) -> None:

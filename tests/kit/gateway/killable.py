@@ -216,6 +216,20 @@ async def kill(process: asyncio.subprocess.Process) -> None:
     await process.communicate()
 
 
+async def kill_with_its_gateway(lab: Killable, provider: Provider) -> None:
+    """Kill lab and gateway while an agent hears its model, and go on: one attempt, one answer."""
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 120)
+    [pid] = find_daemons(lab.run)
+    await kill(process)
+    os.kill(pid, signal.SIGKILL)
+    provider.gate.set()
+    await lab.finish()
+    assert [call.end for call in lab.calls()] == ["answered"]
+    assert len(lab.attempts()) == 1
+
+
 async def check_that_a_killed_gateway_cuts_one_connection_of_each(lab: Killable, provider: Provider) -> None:
     """Kill the gateway while every agent of a lab that counts hears its model: each goes on, and lost one."""
     provider.gate = asyncio.Event()

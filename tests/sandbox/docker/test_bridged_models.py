@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.kit.gateway.killable import (
     Killable,
     check_that_a_killed_gateway_cuts_one_connection_of_each,
     kill,
+    kill_with_its_gateway,
 )
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
@@ -93,16 +93,7 @@ async def test_killed_together_with_its_gateway_a_plain_users_lab_serves_agents_
     plain: Path, provider: Provider, ash: str
 ) -> None:
     lab = make_lab(plain, provider, ash, agent=COUNT)  # which comes again when it is told 503
-    provider.gate = asyncio.Event()
-    process = await lab.start()
-    await asyncio.wait_for(provider.begun.wait(), 120)
-    [pid] = find_daemons(lab.run)
-    await kill(process)
-    os.kill(pid, signal.SIGKILL)
-    provider.gate.set()
-    await lab.finish()
-    assert [call.end for call in lab.calls()] == ["answered"]
-    assert len(lab.attempts()) == 1
+    await kill_with_its_gateway(lab, provider)
     assert [each["other"] for each in lab.seen()] == [[]]
     await check_that_nothing_is_left(lab)
 

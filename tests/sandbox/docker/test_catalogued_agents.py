@@ -1,18 +1,18 @@
 """Every agent of the catalogue in containers without a network, without Python and without Node."""
 
 import asyncio
-import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import PLACE
+from tests.kit.agents.depots import open_depot
 from tests.kit.agents.playing import check_play
 from tests.kit.agents.roles import ROLES
 from tests.kit.docker.testimages import CPLUSPLUS, GLIBC, NO_LIBC, Images
 
-CACHE = os.environ.get("XDG_CACHE_HOME")
 WITH_CPLUSPLUS = ("goose",)
 WITHOUT_LIBC = ("codex", "mini-swe-agent")
 """Those that bring all that they need."""
@@ -26,13 +26,16 @@ async def list_containers() -> list[str]:
         await engine.close()
 
 
+@pytest.fixture(scope="module")
+def depot() -> Iterator[Path]:
+    with open_depot() as place:
+        yield place
+
+
 @pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's own cache again: agents are large."""
-    if CACHE is None:
-        monkeypatch.delenv("XDG_CACHE_HOME")
-    else:
-        monkeypatch.setenv("XDG_CACHE_HOME", CACHE)
+def own_cache(depot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cache for all of them: agents are large."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(depot))
 
 
 @pytest.mark.agents

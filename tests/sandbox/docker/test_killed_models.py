@@ -19,6 +19,7 @@ from tests.kit.gateway.killable import (
     Killable,
     check_that_a_killed_gateway_cuts_one_connection_of_each,
     kill,
+    kill_with_its_gateway,
 )
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
@@ -81,16 +82,7 @@ async def test_lab_and_gateway_killed_at_once_cost_a_container_one_connection(
     tmp_path: Path, ash: str, provider: Provider
 ) -> None:
     lab = make_lab(tmp_path / "killed", provider, ash)
-    provider.gate = asyncio.Event()
-    process = await lab.start()
-    await asyncio.wait_for(provider.begun.wait(), 120)
-    [pid] = find_daemons(lab.run)
-    await kill(process)
-    os.kill(pid, signal.SIGKILL)
-    provider.gate.set()
-    await lab.finish()
-    assert [call.end for call in lab.calls()] == ["answered"]
-    assert len(lab.attempts()) == 1
+    await kill_with_its_gateway(lab, provider)
     assert find_daemons(lab.run) == []
     assert await containers_of(lab.run) == []
 
