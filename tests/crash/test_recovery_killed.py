@@ -3,8 +3,10 @@
 import itertools
 import random
 import shutil
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -70,22 +72,60 @@ def wreck(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Wreck:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A copy of a wreck, and what was heard of the recoveries of it so far."""
+
+    driver: Driver
+    wreck: Wreck
+    runs_dir: Path
+    heard: Heard
+
+    @classmethod
+    def of(cls, driver: Driver, wreck: Wreck, runs_dir: Path) -> Self:
+        """Take a copy of the wreck."""
+        shutil.copytree(wreck.runs_dir, runs_dir)
+        heard = Heard(finished=dict(wreck.heard.finished))
+        return cls(driver=driver, wreck=wreck, runs_dir=runs_dir, heard=heard)
+
+    @property
+    def paths(self) -> RunPaths:
+        """Where the run lies."""
+        return RunPaths(self.runs_dir / RUN_ID)
+
+    def fork(self, runs_dir: Path) -> Self:
+        """Copy it as it is now, so that its past need not be gone through again."""
+        shutil.copytree(self.runs_dir, runs_dir)
+        return replace(self, runs_dir=runs_dir, heard=deepcopy(self.heard))
+
+    def kill(self, point: str) -> None:
+        """Go on with it, killed at a point."""
+        self.driver.run(self._job(die_at=point), self.heard)
+        assert self.heard.code in {-9, 0}  # 0: an earlier try had done that step for good
+        check_dead(self.paths, self.heard)
+
+    def finish(self) -> None:
+        """Go on with it to the end, which is that of the undisturbed run, and throw it away."""
+        heard = self.heard
+        if heard.code != 0:
+            self.driver.run(self._job(), heard)
+        assert heard.code == 0, heard.errors
+        check_complete(self.paths, self.wreck.undisturbed)
+        assert len(read_crashes(self.paths)) == 1
+        assert heard.finished.keys() == self.wreck.heard.finished.keys()
+        assert heard.agents == []
+        shutil.rmtree(self.runs_dir)
+
+    def _job(self, die_at: str | None = None) -> Job:
+        return Job(experiment=self.wreck.experiment, runs_dir=str(self.runs_dir), die_at=die_at)
+
+
 def recover(driver: Driver, wreck: Wreck, runs_dir: Path, kills: tuple[str, ...]) -> None:
     """Go on with a copy of the wreck, killed at one point after another, and then to the end."""
-    shutil.copytree(wreck.runs_dir, runs_dir)
-    paths, heard = RunPaths(runs_dir / RUN_ID), Heard(finished=dict(wreck.heard.finished))
+    recovery = Recovery.of(driver, wreck, runs_dir)
     for point in kills:
-        driver.run(Job(experiment=wreck.experiment, runs_dir=str(runs_dir), die_at=point), heard)
-        assert heard.code in {-9, 0}  # 0: an earlier try had done that step for good
-        check_dead(paths, heard)
-    if heard.code != 0:
-        driver.run(Job(experiment=wreck.experiment, runs_dir=str(runs_dir)), heard)
-    assert heard.code == 0, heard.errors
-    check_complete(paths, wreck.undisturbed)
-    assert len(read_crashes(paths)) == 1
-    assert heard.finished.keys() == wreck.heard.finished.keys()
-    assert heard.agents == []
-    shutil.rmtree(runs_dir)
+        recovery.kill(point)
+    recovery.finish()
 
 
 @pytest.fixture(scope="module")
@@ -116,5 +156,13 @@ def test_recovery_killed_at_three_steps_converges(driver: Driver, wreck: Wreck, 
 def test_recovery_killed_at_any_three_steps_converges(
     first: str, driver: Driver, wreck: Wreck, tmp_path: Path
 ) -> None:
-    for rest in itertools.product(POINTS_PASSED, repeat=2):
-        recover(driver, wreck, tmp_path / "runs", tuple(f"{point}:1" for point in (first, *rest)))
+    once = Recovery.of(driver, wreck, tmp_path / "once")
+    once.kill(f"{first}:1")
+    for second in POINTS_PASSED:
+        twice = once.fork(tmp_path / "twice")
+        twice.kill(f"{second}:1")
+        for third in POINTS_PASSED:
+            thrice = twice.fork(tmp_path / "thrice")
+            thrice.kill(f"{third}:1")
+            thrice.finish()
+        shutil.rmtree(twice.runs_dir)
