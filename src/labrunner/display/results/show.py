@@ -155,7 +155,7 @@ COLUMNS: Final[tuple[Column[Figures], ...]] = (
     Column("mean", lambda each: format_figure(each.observed), "number"),
     Column("95% interval", lambda each: format_interval(each.interval), "whole"),
 )
-"""The table of variants. A new column is one line here, and a sentence in docs/statistics.md."""
+"""The table of variants. A new column is one line here, and a sentence in docs/reading-a-run.md."""
 
 
 def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:
