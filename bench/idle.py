@@ -1,5 +1,6 @@
 """An executor whose trials do nothing: each call returns at once what a trial of this size would report."""
 
+import asyncio
 from typing import Final
 
 from labrunner.executor.door import Discard
@@ -60,6 +61,10 @@ _AT_BARRIER: Final = BarrierNote(agent=PhaseFact(exit_status=0))
 class IdleExecutor:
     """Carries nothing out."""
 
+    def __init__(self, takes_s: float = 0.0) -> None:
+        """Let each attempt take so long; by default no time at all."""
+        self._takes_s = takes_s
+
     async def preflight(self) -> tuple[Check, ...]:
         """Nothing to prove."""
         return ()
@@ -72,8 +77,10 @@ class IdleExecutor:
     async def carry_out(
         self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
     ) -> Completion:
-        """Complete at once, after the notes that every attempt makes on its way."""
+        """Complete in its time, after the notes that every attempt makes on its way."""
         del survivor
+        if self._takes_s:
+            await asyncio.sleep(self._takes_s)
         await notes.barrier_held(assignment.token, _AT_BARRIER)
         await notes.grader_starting(assignment.token)
         return complete(assignment)

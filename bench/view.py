@@ -3,7 +3,8 @@
 Pages: from the address to what people see, with a server that has read nothing yet. First paint: the
 conclusion stands there. Map and table: drawn, with the first of them. Table page: one from the middle, sorted
 by cost, asked for over HTTP. Search: a phrase that no trial holds, through all of them, in slices as pages
-ask. Live: the engine's idle trials, with a page of the run open in a browser, against the same without.
+ask. Live: trials that do nothing but take their time, so that a thousand end each second, with a page of the
+run open in a browser, against the same without.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from bench.catalogue import Bench, Found
 from bench.engine import coordinate
 from bench.engine import make_run as make_live
 from bench.figures import Bar, Figure
+from bench.idle import IdleExecutor
 from bench.memory import peak_mb
 from bench.rounds import Rounds, Sample, Side, Sizes, Work, take_rounds
 from labrunner.experiment.schedule import Slot
@@ -164,10 +166,15 @@ def _median(work: Callable[[], object]) -> float:
     return sorted(_take(work) for _ in range(9))[4]
 
 
+def _pace(sizes: Sizes) -> IdleExecutor:
+    """An executor whose trials end at the rate that is asked for, while nothing holds them up."""
+    return IdleExecutor(takes_s=sizes["concurrency"] / sizes["rate"])
+
+
 def prepare_alone(folder: Path, sizes: Sizes) -> Work:
     """Make a run; the work is to carry it out."""
     experiment, paths = make_live(folder, {**sizes, "trials": sizes["live"]})
-    return lambda: asyncio.run(coordinate(experiment, paths, lambda _: None))
+    return lambda: asyncio.run(coordinate(experiment, paths, lambda _: None, _pace(sizes)))
 
 
 def prepare_watched(folder: Path, sizes: Sizes) -> Work:
@@ -179,7 +186,7 @@ def prepare_watched(folder: Path, sizes: Sizes) -> Work:
             await page.open(f"{base}/run/bench")
             await page.wait_for(MAP)
             start = time.perf_counter()
-            await coordinate(experiment, paths, lambda _: None)
+            await coordinate(experiment, paths, lambda _: None, _pace(sizes))
             return time.perf_counter() - start
 
     def work() -> dict[str, float]:
@@ -228,9 +235,9 @@ SIDES: Final[dict[str, Side]] = {
 }
 BENCH: Final = Bench(
     name="view",
-    work="`lab view` of a long run, cold; a search through what was said; a live run with a page open",
+    work="`lab view` of a long run, cold; a search in what was said; 1,000 trials a second with a page open",
     against="the same live run without a page",
-    sizes={"trials": 100_000, "said": 10_000, "live": 20_000, "concurrency": 16},
+    sizes={"trials": 100_000, "said": 10_000, "live": 10_000, "rate": 1_000, "concurrency": 16},
     rounds=3,
     measure=measure,
 )

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from labrunner.policy.pace import RunPace
+from labrunner.records.cause import Cause
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.checking.verification import verify
 from labrunner.store.reading.run_state import iter_trials
+from labrunner.store.rows.outages import read_outages
 from tests.kit.builders import make_policy
 from tests.kit.runner.running import Stage, answer, is_pass, make_sums
 
@@ -64,6 +66,31 @@ async def test_an_outage_costs_its_time_and_nothing_else(concurrency: int, tmp_p
     # What the breaker held back spent no retry, so nobody has more than the one that is allowed.
     assert all(row.attempt <= 2 for row in rows)
     assert verify(end.paths).problems == ()
+    # It is noted when dispatch waited, and that it is over.
+    outages = read_outages(end.paths)
+    assert {(each.cause, each.end) for each in outages} == {(Cause.PROVIDER, "answered")}
+    assert all(each.ended_at is not None and each.began_at < each.ended_at for each in outages)
+
+
+async def test_an_outage_leaves_no_trace_in_what_is_hashed(tmp_path: Path) -> None:
+    policy = make_policy(max_concurrency=1, retry_on_error=1, fail_on_error=0.05)
+    experiment = replace(make_sums(tasks=20), policy=policy)
+    pace = RunPace(first_probe_s=0.1, first_wait_s=0.01)
+    good = await Stage(tmp_path / "good", script=answer, pace=pace).run(experiment)
+    bad = await Stage(tmp_path / "bad", script=Provider(good_calls=5).call, pace=pace).run(experiment)
+    assert (len(read_outages(good.paths)), len(read_outages(bad.paths))) == (0, 1)
+    assert good.status.chain == bad.status.chain
+
+
+async def test_a_run_that_gives_up_notes_that_its_outage_was_not_over(tmp_path: Path) -> None:
+    policy = make_policy(max_concurrency=1, retry_on_error=1, fail_on_error=0.05)
+    breaker = replace(policy.breaker, give_up_after_s=0.3)
+    experiment = replace(make_sums(tasks=20), policy=replace(policy, breaker=breaker))
+    pace = RunPace(first_probe_s=0.1, first_wait_s=0.01)
+    end = await Stage(tmp_path, script=Provider(good_calls=5).call, pace=pace).run(experiment)
+    assert end.status.status == "error"
+    (outage,) = read_outages(end.paths)
+    assert (outage.end, outage.ended_at is not None) == ("run_ended", True)
 
 
 async def test_without_the_breaker_the_same_outage_fails_the_run(tmp_path: Path) -> None:

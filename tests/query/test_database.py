@@ -18,8 +18,11 @@ from labrunner.query.database import ask
 from labrunner.query.formats import write_csv, write_json
 from labrunner.query.snapshot import take_snapshot
 from labrunner.query.views import VIEWS
+from labrunner.records.cause import Cause
+from labrunner.records.facts.outage_note import OutageNote
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
+from labrunner.store.rows.outages import put_outage
 from labrunner.tables import arrow_table, pandas_table
 from tests.kit.builders import make_task
 from tests.kit.made_runs import Told, make_grid, mark, write_run
@@ -420,3 +423,16 @@ def test_text_that_a_spreadsheet_would_carry_out_is_disarmed_and_numbers_stay(tm
         "'=1+1", "'+a", "'-2 apples", "'@x", "'\ty", "-3", "plain", "it = x",
     ]  # fmt: skip
     assert [row[2] for row in rows] == [f"-{number}.5" for number in range(8)]
+
+
+def test_outages_are_a_table_that_is_empty_where_there_were_none(tmp_path: Path) -> None:
+    sql = "select run_id, cause, seconds, ended_by from outages order by began_at"
+    paths = made(tmp_path)
+    assert rows_of(paths, sql) == []
+    at = "2026-01-01T00:0{}:00.000Z".format
+    put_outage(paths, OutageNote(cause=Cause.PROVIDER, began_at=at(1), ended_at=at(3), end="answered"))
+    put_outage(paths, OutageNote(cause=Cause.SANDBOX, began_at=at(5)))
+    assert rows_of(paths, sql) == [
+        ("made", "provider", 120.0, "answered"),
+        ("made", "sandbox", None, None),
+    ]

@@ -12,7 +12,13 @@ import msgspec
 from labrunner.experiment.resolved import Experiment, Grader, Setup, TaskSpec
 from labrunner.records.encoding import canonical
 
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
 _task_decoder: Final = msgspec.json.Decoder(TaskSpec)
+_id_decoder: Final = msgspec.json.Decoder(_Identified)
 _Part = TypeVar("_Part", Grader, Setup)
 
 
@@ -31,6 +37,12 @@ def task_lines(experiment: Experiment) -> Iterator[bytes]:
 def from_record(record: Mapping[str, Any], task_lines: Iterable[bytes]) -> Experiment:
     """Turn both back into the experiment that they came from."""
     return msgspec.convert({**record, "tasks": _decode_tasks(task_lines)}, Experiment, str_keys=True)
+
+
+def find_task(task_lines: Iterable[bytes], task_id: str) -> TaskSpec | None:
+    """The task of an id, the others not decoded."""
+    line = next((line for line in task_lines if _id_decoder.decode(line).id == task_id), None)
+    return None if line is None else _task_decoder.decode(line)
 
 
 def _decode_tasks(lines: Iterable[bytes]) -> tuple[TaskSpec, ...]:

@@ -22,12 +22,13 @@ from labrunner.store.reading.events import read_events
 from labrunner.store.reading.recordings import Recorded, read_all_calls, read_all_doors
 from labrunner.store.reading.survey import PIECE_BYTES, Survey, survey
 from labrunner.store.rows.lock import is_owned
+from labrunner.store.rows.outages import read_outages
 from labrunner.store.rows.single_records import read_run
 from labrunner.store.rows.written import open_file, refuse_altered, size_of
 
 FILES: Final = (
     *("trials", "scores", "predictions", "timings"),
-    *("events", "calls", "doors", "earlier", "tasks", "runs"),
+    *("events", "calls", "doors", "earlier", "tasks", "runs", "outages"),
 )
 _OF_SLOTS: Final = frozenset({"trials", "scores", "predictions", "timings"})
 """Files with rows of slots, which grow as slots are committed."""
@@ -110,6 +111,7 @@ def _add_run(sources: Sources, paths: RunPaths, names: Sequence[str], place: Pat
         "calls": lambda: _write_recorded(read_all_calls(paths), place / "calls.jsonl"),
         "doors": lambda: _write_recorded(read_all_doors(paths), place / "doors.jsonl"),
         "runs": lambda: _write_run(record, place / "runs.jsonl"),
+        "outages": lambda: _write_outages(paths, record.run_id, place / "outages.jsonl"),
     }
     for name in whole.keys() & set(names):
         sources.files[name].append(Source(path=whole[name](), is_committed=True, run_id=record.run_id))
@@ -220,6 +222,13 @@ def _write_run(record: RunRecord, target: Path) -> Path:
         "digest": record.digests.experiment,
     }
     target.write_bytes(msgspec.json.encode(told) + b"\n")
+    return target
+
+
+def _write_outages(paths: RunPaths, run_id: str, target: Path) -> Path:
+    """Write when outages paused a run as rows."""
+    rows = [{"run_id": run_id, **msgspec.to_builtins(outage)} for outage in read_outages(paths)]
+    target.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
     return target
 
 

@@ -240,6 +240,25 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
             """,
             key="run_id",
         ),
+        "outages": SqlView(
+            file="outages",
+            reads={
+                "run_id": "VARCHAR",
+                "cause": "VARCHAR",
+                "began_at": "VARCHAR",
+                "ended_at": "VARCHAR",
+                "end": "VARCHAR",
+            },
+            selects="""
+                SELECT run_id, cause, TRY_CAST(began_at AS TIMESTAMP) AS began_at,
+                    TRY_CAST(ended_at AS TIMESTAMP) AS ended_at,
+                    epoch_ms(TRY_CAST(ended_at AS TIMESTAMP) - TRY_CAST(began_at AS TIMESTAMP)) / 1000.0
+                        AS seconds,
+                    "end" AS ended_by
+                FROM rows
+            """,
+            key="began_at",
+        ),
         "calls": SqlView(
             file="calls",
             reads={"run_id": "VARCHAR", "attempt": "VARCHAR", "row": _CALL},

@@ -15,7 +15,7 @@ import msgspec
 
 from labrunner.records import agent_result, commit, completion, rows, run, schema, summary
 from labrunner.records.encoding import ids
-from labrunner.records.facts import door_event, earlier, invalidation, model_call
+from labrunner.records.facts import door_event, earlier, invalidation, model_call, outage_note
 
 CAUSES: Final = "../errors.md#causes"
 SCHEMAS: Final = "../../src/labrunner/records/schemas"
@@ -28,6 +28,7 @@ _MODULES: Final = (
     ids,
     invalidation,
     model_call,
+    outage_note,
     rows,
     run,
     summary,

@@ -22,6 +22,7 @@ from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.earlier import EarlierRow
 from labrunner.records.facts.invalidation import InvalidationRow, MarksRecord
 from labrunner.records.facts.model_call import BodyRow, CallRow
+from labrunner.records.facts.outage_note import OutagesRecord
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 from labrunner.records.run import CrashRecord, RunRecord, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -46,6 +47,7 @@ RECORDS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "invalidation_v1": InvalidationRow,
         "marks_v1": MarksRecord,
         "model_call_v1": CallRow,
+        "outages_v1": OutagesRecord,
         "run_v1": RunRecord,
         "status_v1": StatusRecord,
         "trial_record_v1": TrialRow,

@@ -21,6 +21,7 @@ class RunPaths:
     facts/timings.jsonl           everything that depends on clock or machine
     facts/invalidations.jsonl     trials not to be used, with who and why
     facts/marks.json              how many of those there are
+    facts/outages.json            when outages paused the run; a view
     facts/earlier.jsonl           attempts of the runs before it, where it is a retry; written once
     reserve                       room on the disk for what is in hand when it is full; the owner's
     buffer.sqlite                 finished and not yet committed; attempts under way; live events
@@ -102,6 +103,11 @@ class RunPaths:
     def marks(self) -> Path:
         """How many trials are marked."""
         return self.root / "facts" / "marks.json"
+
+    @property
+    def outages(self) -> Path:
+        """When outages paused the run."""
+        return self.root / "facts" / "outages.json"
 
     @property
     def gateway(self) -> Path:

@@ -29,7 +29,7 @@ def lay_out(scene: AttemptScene) -> Path | None:
         for folder in scene.folders.all():
             folder.mkdir()
         _write_inputs(scene)
-        _fill_workspace(scene.task, scene.folders.workspace)
+        fill_workspace(scene.task, scene.folders.workspace)
         return aside
 
 
@@ -94,7 +94,8 @@ def _write_inputs(scene: AttemptScene) -> None:
         write_file(f"{inputs}/prompt.txt", task.prompt.encode(), is_synced=False)
 
 
-def _fill_workspace(task: TaskSpec, workspace: Path) -> None:
+def fill_workspace(task: TaskSpec, workspace: Path) -> None:
+    """Put into an empty folder what a task's workspace starts with."""
     if task.workspace is not None:
         unpack(task.workspace, workspace)
     for file in task.files:

@@ -3,10 +3,11 @@ import pytest
 
 from labrunner.analysis.summary import read_report, summarise
 from labrunner.analysis.sums.tally import Tally
-from labrunner.display.results.show import show_run, state_line
+from labrunner.display.results.show import describe_outages, show_run, state_line
 from labrunner.display.text.quantities import format_figure
 from labrunner.experiment.resolved import Population
 from labrunner.records.cause import Cause
+from labrunner.records.facts.outage_note import OutageNote
 from labrunner.records.rows import Benchmark, TrialRow
 from labrunner.records.run import Counts, RunError, ScheduleProgress, StatusRecord
 from labrunner.records.summary import SummaryRecord
@@ -235,3 +236,14 @@ def test_the_ways_in_which_barriers_were_held_are_told_with_what_they_prove() ->
     )
     assert "barrier of a: restarted: every process of the agent was ended with its container" in told
     assert "barrier of b, c: separate_user: the agent's user can't touch the wrapper" in told
+
+
+def test_outages_are_told_in_one_line_with_how_long_and_why() -> None:
+    at = "2026-01-01T0{}:00:00.000Z".format
+    over = OutageNote(cause=Cause.PROVIDER, began_at=at(1), ended_at=at(2), end="answered")
+    lasts = OutageNote(cause=Cause.ACCOUNT, began_at=at(3))
+    assert describe_outages([over], is_live=False) == "paused by 1 outage (provider), 1:00:00 in all"
+    assert describe_outages([over, lasts], is_live=True) == (
+        "paused by 2 outages (provider, account), 1:00:00 in all; paused now, since 2026-01-01T03:00:00.000Z"
+    )
+    assert describe_outages([lasts], is_live=False) == "paused by 1 outage (account)"

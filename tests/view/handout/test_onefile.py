@@ -20,6 +20,7 @@ from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.view.handout.cutting import CAPS, Cutter
+from labrunner.view.left.beginning import beginnings
 from labrunner.view.web.webserver import serving
 from tests.kit.browser import Page, page_of
 from tests.kit.made_runs import Told, make_grid, write_run
@@ -113,6 +114,7 @@ QUESTIONS = [
     ("trial", {"trial": FAILED}), ("trial", {"slot": "11"}), ("trial", {"slot": "5"}),
     ("conversation", {"trial": TRIAL, "attempt": "1"}),
     ("text", {"trial": TRIAL, "attempt": "1", "digest": refer("logs/agent.stdout").digest}),
+    ("folders", {"trial": TRIAL, "attempt": "1"}),
     ("search", {"q": "onerror"}), ("search", {"q": "let me look"}), ("search", {"q": "RIGHT", "from": "1"}),
     *[("trials", {"sort": sort, "down": down, "limit": "100", "offset": "1"})
       for sort in ("slot", "task", "variant", "repl", "ending", "value", "attempts", "time", "tokens", "cost")
@@ -151,14 +153,15 @@ def test_texts_are_cut_only_where_a_part_has_no_room_and_what_is_spared_is_used(
     def size_of(cutter: Cutter, rows: SlotRows) -> int:
         return len(cutter.cut([rows]))
 
-    tight = Cutter(paths=paths, share=4_000)
-    assert size_of(tight, few) < 4_000 * 4 // 3
-    assert tight.spare > 0
-    assert size_of(tight, many) <= 8_000 * 4 // 3 + 4
-    wide = Cutter(paths=paths, share=200_000)
-    assert size_of(wide, many) > 40_000
-    full = Cutter.of(paths, 2, is_full=True)
-    assert size_of(full, many) > size_of(wide, many)
+    with beginnings(paths) as began:
+        tight = Cutter(paths=paths, began=began, share=4_000)
+        assert size_of(tight, few) < 4_000 * 4 // 3
+        assert tight.spare > 0
+        assert size_of(tight, many) <= 8_000 * 4 // 3 + 4
+        wide = Cutter(paths=paths, began=began, share=200_000)
+        assert size_of(wide, many) > 40_000
+        full = Cutter.of(paths, began, 2, is_full=True)
+        assert size_of(full, many) > size_of(wide, many)
 
 
 async def test_a_cut_text_says_so_and_a_full_file_holds_it_whole(tmp_path: Path) -> None:

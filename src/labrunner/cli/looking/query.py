@@ -34,8 +34,9 @@ _Format = Annotated[
 _Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
 
 HELP = (
-    "Ask runs in SQL. Tables: trials, attempts, scores, predictions, metrics, timings, calls, doors, events. "
-    "Read-only: nothing but these tables can be reached. `DESCRIBE trials` tells a table's columns."
+    "Ask runs in SQL. Tables: trials, attempts, scores, predictions, metrics, timings, outages, calls, "
+    "doors, events. Read-only: nothing but these tables can be reached. "
+    "`DESCRIBE trials` tells a table's columns."
 )
 
 

@@ -46,6 +46,7 @@ from labrunner.store.reading.listing import DEFAULT_RUNS, address, find_run
 from labrunner.store.reading.logends import read_end
 from labrunner.store.reading.recordings import read_attempt_doors
 from labrunner.store.reading.underway import read_under_way
+from labrunner.store.rows.outages import read_outages
 from labrunner.store.rows.single_records import read_run
 from labrunner.trial.collecting.recorded_calls import RECORDED
 from labrunner.view.plain.run_json import plain_run
@@ -147,6 +148,7 @@ def _show_run(seen: RunPicture, judged: Judged | None, *, as_json: bool) -> None
             name=name,
             under_way=show_under_way(under_way, datetime.now(UTC)),
             barriers=find_barriers(seen.paths),
+            outages=read_outages(seen.paths),
         )
     )
     if crash:

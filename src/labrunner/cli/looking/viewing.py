@@ -30,6 +30,7 @@ from labrunner.view.web.webserver import EVERYWHERE, Served, serving
 LOOK_S: Final = 0.5
 LINGER_S: Final = 600.0
 """How long pages that somebody has looked at stay, when nobody does any more and their run is over."""
+NICE: Final = 5
 app = make_app()
 
 _What = Annotated[
@@ -104,6 +105,7 @@ def find_target(log_dir: Path, what: str | None) -> tuple[Path, RunPaths | None]
 
 
 async def _serve(runs_dir: Path, path: str, listening: _Listening, *, opens: bool) -> None:
+    os.nice(NICE)  # a run that goes on beside comes first
     async with serving(runs_dir, host=listening.host, port=listening.port, token=listening.token) as place:
         say(f"runs of {runs_dir}: {place.address(path)}")
         if place.host in EVERYWHERE:

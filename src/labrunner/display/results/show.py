@@ -21,6 +21,7 @@ from labrunner.display.text.columns import Column, tabulate
 from labrunner.display.text.console import make_hints, make_item, make_line, stack
 from labrunner.display.text.quantities import format_count, format_duration, format_figure, format_range
 from labrunner.records.barrier import explain_barrier
+from labrunner.records.facts.outage_note import OutageNote
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.store.reading.run_state import RunState
@@ -41,6 +42,7 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
     name: str | None = None,
     under_way: RenderableType | None = None,
     barriers: Mapping[str, Sequence[str]] = NO_BARRIERS,
+    outages: Sequence[OutageNote] = (),
 ) -> RenderableType:
     """Show a run, or only what nobody should overlook of it; `hints` say where to look next.
 
@@ -58,6 +60,7 @@ def show_run(  # noqa: PLR0913 - all that is known of a run
         make_line(""),
         show_summary(summary, is_over=state != "started", in_full=in_full, name=name),
         *(make_line(told, "dim") for told in _describe_barriers(barriers)),
+        make_line(describe_outages(outages, is_live=state == "started"), "dim") if outages else None,
         under_way,
         make_hints(hints),
     )
@@ -67,6 +70,22 @@ def _describe_barriers(barriers: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for word, variants in barriers.items():
         whose = f" of {', '.join(variants)}" if len(barriers) > 1 else ""
         yield f"barrier{whose}: {explain_barrier(word)}"
+
+
+def describe_outages(outages: Sequence[OutageNote], *, is_live: bool) -> str:
+    """Say how often, how long and why a run waited for others, and whether it still does."""
+    causes = ", ".join(dict.fromkeys(str(each.cause) for each in outages))
+    times = [
+        datetime.fromisoformat(each.ended_at) - datetime.fromisoformat(each.began_at)
+        for each in outages
+        if each.ended_at is not None
+    ]
+    told = f"paused by {format_count(len(outages), 'outage')} ({causes})"
+    if times:
+        told += f", {format_duration(sum(each.total_seconds() for each in times))} in all"
+    if is_live and outages[-1].ended_at is None:
+        told += f"; paused now, since {outages[-1].began_at}"
+    return told
 
 
 def name_state(state: str) -> str:

@@ -8,6 +8,8 @@ cost more than it tells.
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +28,25 @@ _CHUNK: Final = 1 << 20
 _KINDS: Final = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFBLK: "block", stat.S_IFCHR: "device"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEntry:
+    """Something in a folder that is kept."""
+
+    path: str
+    """Below the folder, as the disk has it; that of an empty folder ends with a slash."""
+    kind: str
+    """`file`, `program`, `link`, `folder`, or another word for whatever is none of these."""
+    content: str
+    """The digest of a file's content, or a link's target."""
+    size: int = 0
+
+
 def digest_tree(root: Path, most: int = MOST_ENTRIES) -> str | None:
     """Digest of what a folder holds, whatever that is; None where that is too much or can't be read."""
     try:
         if count([root], most)[0] > MOST_BYTES:
             return None
-        return canonical.digest(["folder_v1", sorted(_entries(root, most))])
+        return digest_entries(list_entries(root, most))
     except (OSError, TooMany):
         return None
 
@@ -47,22 +62,29 @@ def settle_tree(root: Path) -> None:
         sync_file_system(root)
 
 
-def _entries(root: Path, most: int) -> list[tuple[str, str, str]]:
-    entries: list[tuple[str, str, str]] = []
-    size, is_hollow = 0, True
+def digest_entries(entries: Sequence[TreeEntry]) -> str:
+    """Digest of what a folder holds, from its entries."""
+    told = [(say_name(each.path), each.kind, each.content) for each in entries]
+    return canonical.digest(["folder_v1", sorted(told or [("", "folder", "")])])
+
+
+def list_entries(root: Path, most: int = MOST_ENTRIES) -> list[TreeEntry]:
+    """Everything below a folder but folders that hold something. Raises OSError, or TooMany beyond limits."""
+    entries: list[TreeEntry] = []
+    size = 0
     for found in walk(root, most):
-        is_hollow = False
         if stat.S_ISDIR(found.mode):
             if found.depth > DEEPEST:
                 raise TooMany
             if found.is_over and found.is_empty:
-                entries.append((f"{say_name(found.path)}/", "folder", ""))
+                entries.append(TreeEntry(path=f"{found.path}/", kind="folder", content=""))
             continue
         size += found.facts.st_size if stat.S_ISREG(found.mode) else 0
         if size > MOST_BYTES:
             raise TooMany
-        entries.append((say_name(found.path), *_content(found)))
-    return [("", "folder", "")] if is_hollow else entries
+        kind, content = _content(found)
+        entries.append(TreeEntry(path=found.path, kind=kind, content=content, size=found.facts.st_size))
+    return entries
 
 
 def _content(found: Found) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """The experiment that a run recorded, held to its digests before anything is made of it."""
 
+from labrunner.errors import InputError
 from labrunner.experiment import codec
-from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolved import Experiment, TaskSpec
 from labrunner.files.durable import storing
 from labrunner.records.run import RunRecord
 from labrunner.store.layout import RunPaths
@@ -15,3 +16,13 @@ def read_experiment(paths: RunPaths, record: RunRecord | None = None) -> Experim
     refuse_altered(paths.tasks, record.digests.tasks)
     with open_file(paths.tasks) as lines, storing("reading", paths.tasks):
         return codec.from_record(record.experiment, lines)
+
+
+def read_task(paths: RunPaths, task_id: str) -> TaskSpec:
+    """One task of a run, without the others. Raises InputError where there is none of that id."""
+    refuse_altered(paths.tasks, read_run(paths).digests.tasks)
+    with open_file(paths.tasks) as lines, storing("reading", paths.tasks):
+        found = codec.find_task(lines, task_id)
+    if found is None:
+        raise InputError("task", f"this run has no task {task_id!r}")
+    return found

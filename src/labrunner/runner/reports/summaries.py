@@ -54,18 +54,22 @@ def read_summary(paths: RunPaths) -> SummaryRecord | None:
 
     Raises DamagedRun when marks were lost: the summary of before them would hold again.
     """
-    try:
-        summary = _decoder.decode(paths.summary.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    if seals.seal_summary(summary) != summary:
-        return None
-    if not _has_our_shape(summary):
+    summary = read_older(paths)
+    if summary is None:
         return None
     read_invalidations(paths)
     with survey(paths) as seen:
         holds = summary.ext.get("basis") == basis_of(seen) and next(seen.waiting, None) is None
     return summary if holds else None
+
+
+def read_older(paths: RunPaths) -> SummaryRecord | None:
+    """The summary that lies in a run's directory, though it may speak of less than is finished by now."""
+    try:
+        summary = _decoder.decode(paths.summary.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return summary if seals.seal_summary(summary) == summary and _has_our_shape(summary) else None
 
 
 def _has_our_shape(summary: SummaryRecord) -> bool:

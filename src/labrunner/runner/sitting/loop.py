@@ -17,7 +17,7 @@ from labrunner.runner.plan import Plan, Work
 from labrunner.runner.sitting.course import Course
 from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.gate import DispatchGate
-from labrunner.runner.sitting.noting import StoreNotes
+from labrunner.runner.sitting.noting import OutageNotes, StoreNotes
 from labrunner.runner.sitting.places import Places
 from labrunner.runner.sitting.publication import Publisher, Unended, publish
 from labrunner.runner.sitting.queue import WorkQueue
@@ -39,6 +39,7 @@ class RunLoop:
         self._gate = DispatchGate(plan, course.spending)
         self._places = Places(plan.concurrency, course.tallies, has_budget=self._gate.has_budget)
         self._notes = StoreNotes(writer, self._places)
+        self._outages = OutageNotes(writer, self._gate.breaker)
         self._settlement = Settlement(plan=plan, course=course, gate=self._gate)
         self._publisher = Publisher(experiment=plan.experiment, run_id=plan.run_id)
         self._cut_offs = CutOffs(plan.paths)
@@ -54,6 +55,7 @@ class RunLoop:
                 self._start(group, taken)
             await self._places.empty(stop, grace_s=self._plan.grace_s)
             await self._settle(self._settlement.let_go())
+            await self._outages.leave()
             waking.cancel()
 
     async def _take(self) -> Work | None:
@@ -94,6 +96,7 @@ class RunLoop:
 
     async def _settle(self, steps: Sequence[Step]) -> bool:
         """Bring slots to their end, or back into the queue; whether there was anything to do."""
+        await self._outages.follow()
         for step in steps:
             ended, slot = step.ended, step.ended.work.slot
             match step:

@@ -1,11 +1,17 @@
 """What the store keeps of attempts under way: enough for the next owner of the run to take them up.
 
-Rule: notes about an attempt that goes on without us are durable before it acts; others may be stored later.
+Rules: notes about an attempt that goes on without us are durable before it acts; others may be stored later.
+When an outage pauses the run is noted, too, for people.
 """
+
+from datetime import UTC, datetime
 
 import msgspec
 
+from labrunner.policy.breaker import Breaker
 from labrunner.records.barrier import BarrierNote
+from labrunner.records.encoding.canonical import stamp
+from labrunner.records.facts.outage_note import OutageEnd, OutageNote
 from labrunner.runner.sitting.ended import EndedAttempt
 from labrunner.runner.sitting.places import Places
 from labrunner.store.buffering.buffer import Event
@@ -67,3 +73,37 @@ class StoreNotes:
         self._writer.put_event(
             Event(trial_id=assignment.trial_id, attempt=assignment.attempt, seq=seq, json=line)
         )
+
+
+class OutageNotes:
+    """Notes when the breaker opens and closes."""
+
+    def __init__(self, writer: RunWriter, breaker: Breaker[EndedAttempt]) -> None:
+        """Take the store, and whom to watch."""
+        self._writer = writer
+        self._breaker = breaker
+        self._noted_at: float | None = None
+        """When the outage began that is noted as under way, by the breaker's clock."""
+        self._under_way: OutageNote | None = None
+
+    async def follow(self) -> None:
+        """Note what has changed since the last time. Asked after each attempt's end."""
+        if self._breaker.opened_at != self._noted_at:
+            self._noted_at, cause = self._breaker.opened_at, self._breaker.cause
+            noted = self._end("answered")
+            if self._noted_at is not None and cause is not None:
+                self._under_way = OutageNote(cause=cause, began_at=stamp(datetime.now(UTC)))
+                noted.append(self._under_way)
+            for each in noted:
+                await self._writer.note_outage(each)
+
+    async def leave(self) -> None:
+        """Note that the run ends, with an outage that is not over."""
+        for each in self._end("run_ended"):
+            await self._writer.note_outage(each)
+
+    def _end(self, end: OutageEnd) -> list[OutageNote]:
+        ended, self._under_way = self._under_way, None
+        if ended is None:
+            return []
+        return [msgspec.structs.replace(ended, ended_at=stamp(datetime.now(UTC)), end=end)]

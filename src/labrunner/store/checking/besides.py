@@ -20,6 +20,7 @@ from labrunner.store.checking.committed import Position
 from labrunner.store.checking.findings import Findings
 from labrunner.store.checking.invalidations import examine_marks
 from labrunner.store.layout import RunPaths
+from labrunner.store.rows.outages import load_outages
 from labrunner.store.rows.single_records import iter_crash_files, load_crash, load_status
 
 _SHOWN: Final = 5
@@ -87,6 +88,14 @@ def check_crashes(paths: RunPaths, findings: Findings) -> None:
             return
 
 
+def check_outages(paths: RunPaths, findings: Findings) -> None:
+    """Hold what is noted of outages to its seal."""
+    try:
+        load_outages(paths)
+    except StoreError as error:
+        findings.report(paths.outages, findings.shorten(paths.outages, error))
+
+
 def check_marks(paths: RunPaths, findings: Findings) -> None:
     """Hold marks on trials to their chain and their number."""
     marks = examine_marks(paths)
@@ -131,9 +140,10 @@ def _files(paths: RunPaths) -> tuple[Path, ...]:
     buffer = tuple(paths.buffer.with_name(paths.buffer.name + end) for end in ("", "-wal", "-shm"))
     rows = (paths.predictions, paths.scores, paths.trials, paths.timings)
     once = (paths.run, paths.tasks, paths.schedule, paths.earlier, paths.lock)
-    views = (paths.status, paths.summary, paths.invalidations, paths.marks, paths.buffered, paths.reserve)
+    views = (paths.status, paths.summary, paths.outages, paths.buffered, paths.reserve)
+    marks = (paths.invalidations, paths.marks)
     folders = (paths.salvage, paths.trial_folders, paths.scores.parent, paths.trials.parent, paths.gateway)
-    return (*buffer, *rows, *once, *views, *folders, paths.commits)
+    return (*buffer, *rows, *once, *views, *marks, *folders, paths.commits)
 
 
 def _entries(*folders: Path) -> Iterator[Path]:

@@ -22,6 +22,7 @@ from labrunner.store.checking.besides import (
     check_buffered,
     check_crashes,
     check_marks,
+    check_outages,
     check_status,
     check_summary,
     note_foreign,
@@ -107,6 +108,7 @@ def _verify(paths: RunPaths, findings: Findings) -> VerifyReport:
     check_status(paths, findings, end)
     check_summary(paths, record.run_id, findings, end)
     check_crashes(paths, findings)
+    check_outages(paths, findings)
     if problem is None:
         check_marks(paths, findings)
         _check_loss(paths, findings)

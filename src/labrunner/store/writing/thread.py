@@ -18,6 +18,7 @@ from typing import Final, assert_never
 from labrunner.errors import StoreError
 from labrunner.files.durable import replace
 from labrunner.files.points import reach
+from labrunner.records.facts.outage_note import OutageNote
 from labrunner.store.buffering.attempts import AttemptNote
 from labrunner.store.buffering.buffer import Event
 from labrunner.store.committing.committer import Arrival, Committer
@@ -25,6 +26,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.opening.opening import OpeningReport, open_run
 from labrunner.store.rows.journal import GROUP_LIMIT
 from labrunner.store.rows.lock import acquire
+from labrunner.store.rows.outages import put_outage
 
 MOST_REQUESTS: Final = 4 * GROUP_LIMIT
 """Every slot comes with some notes: a group is full when its slots are as many as one commit publishes."""
@@ -64,6 +66,13 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class OutageNoted:
+    """An outage began, or is over."""
+
+    outage: OutageNote
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """Commit whatever can be, before answering."""
 
@@ -94,7 +103,7 @@ class CutOff:
 
 
 Note = AttemptNote | Barrier | GraderStarted | FailedAttempt | CutOff | Event
-Wish = Arrival | Note | Status | Summary | Settle | Nudge | Leave
+Wish = Arrival | Note | Status | Summary | OutageNoted | Settle | Nudge | Leave
 
 
 @dataclass(slots=True)
@@ -265,10 +274,13 @@ class WriterThread(threading.Thread):
                 _log.warning("a note was not kept: %s", error)
 
     def _show(self, group: Sequence[StoreRequest]) -> None:
-        """Replace views, each once: in a group the last one says it all."""
+        """Replace views; of status and summary the last one of a group says it all."""
         wishes = [request.wish for request in group]
         statuses = [wish for wish in wishes if isinstance(wish, Status)]
         summaries = [wish for wish in wishes if isinstance(wish, Summary)]
+        for wish in wishes:
+            if isinstance(wish, OutageNoted):
+                put_outage(self._paths, wish.outage)
         if summaries:
             replace(self._paths.summary, summaries[-1].data, point="summary")
         if statuses:

@@ -14,6 +14,7 @@ from labrunner.errors import StoreError
 from labrunner.files.uninterrupted import wait_out
 from labrunner.records import schema
 from labrunner.records.encoding import canonical
+from labrunner.records.facts.outage_note import OutageNote
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import StatusRecord
 from labrunner.records.seals import seal
@@ -31,6 +32,7 @@ from labrunner.store.writing.thread import (
     GraderStarted,
     Leave,
     Note,
+    OutageNoted,
     Settle,
     Status,
     Summary,
@@ -131,6 +133,10 @@ class RunWriter:
         """Replace `benchmark/summary.json`."""
         schema.validate("benchmark_summary_v1", data)
         await self._ask(Summary(data))
+
+    async def note_outage(self, outage: OutageNote) -> None:
+        """Note in `facts/outages.json` that an outage began, or is over."""
+        await self._ask(OutageNoted(outage))
 
     async def _note(self, note: Note, *, durable: bool) -> None:
         if durable:

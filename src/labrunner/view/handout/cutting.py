@@ -7,7 +7,7 @@ page when one of its trials is.
 
 import base64
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,8 +16,10 @@ import msgspec
 from labrunner.errors import DamagedRun, InputError
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
+from labrunner.view.left.beginning import Beginnings
 from labrunner.view.left.conversing import read_conversation
 from labrunner.view.left.keptfiles import list_kept, read_window
+from labrunner.view.left.keptfolders import tell_changes
 from labrunner.view.plain.safe_json import make_safe
 from labrunner.view.seen.trialsight import tell_finished
 
@@ -38,22 +40,24 @@ class Cutter:
     """Makes parts, each as little cut as its share allows."""
 
     paths: RunPaths
+    began: Beginnings
     share: int | None
     """Bytes for a trial; None: nothing is cut."""
     spare: int = 0
 
     @classmethod
-    def of(cls, paths: RunPaths, trials: int, *, is_full: bool) -> "Cutter":
-        """For a run of so many trials."""
+    def of(cls, paths: RunPaths, began: Beginnings, trials: int, *, is_full: bool) -> "Cutter":
+        """For a run of so many trials, whose workspaces began so."""
         share = None if is_full else max(LEAST_SHARE, MOST_BYTES // max(1, trials))
-        return cls(paths=paths, share=share)
+        return cls(paths=paths, began=began, share=share)
 
     def cut(self, rows: Sequence[SlotRows]) -> str:
         """The part of some trials."""
+        folders = {each.schedule_idx: self._tell_folders(each) for each in rows}
         if self.share is None:
-            return pack(self._tell(rows, WHOLE))
+            return pack(self._tell(rows, folders, WHOLE))
         room = self.share * len(rows) + self.spare
-        tried = (pack(self._tell(rows, cap)) for cap in CAPS)
+        tried = (pack(self._tell(rows, folders, cap)) for cap in CAPS)
         part = next(tried)
         for shorter in tried:
             if _size(part) <= room:
@@ -62,8 +66,12 @@ class Cutter:
         self.spare = max(0, room - _size(part))
         return part
 
-    def _tell(self, rows: Sequence[SlotRows], cap: int) -> dict[int, object]:
-        return {each.schedule_idx: self._tell_trial(each, cap) for each in rows}
+    def _tell(self, rows: Sequence[SlotRows], folders: Mapping[int, object], cap: int) -> dict[int, object]:
+        return {
+            each.schedule_idx: self._tell_trial(each, cap)
+            | {"folders": _shorten(folders[each.schedule_idx], cap)}
+            for each in rows
+        }
 
     def _tell_trial(self, rows: SlotRows, cap: int) -> dict[str, object]:
         told = msgspec.to_builtins(tell_finished(self.paths, rows))
@@ -81,6 +89,12 @@ class Cutter:
             except InputError as error:
                 window = {"problem": error.describe()}
             yield f"{kept.attempt} {kept.ref.digest}", window
+
+    def _tell_folders(self, rows: SlotRows) -> object:
+        try:
+            return msgspec.to_builtins(tell_changes(self.paths, rows, rows.attempt, self.began))
+        except InputError:  # it has no attempt of its own: it was taken over
+            return []
 
     def _read_said(self, rows: SlotRows, cap: int) -> list[object]:
         logs = next(each.logs for each in rows.timing.attempts if each.attempt == rows.attempt)

@@ -22,6 +22,7 @@ from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.view.handout.cutting import TRIALS_A_PART, Cutter, pack
 from labrunner.view.handout.scripts import join_scripts
+from labrunner.view.left.beginning import beginnings
 from labrunner.view.pagefiles import read_pages
 from labrunner.view.seen.board import Board
 from labrunner.view.seen.lookout import Lookout
@@ -61,10 +62,11 @@ def render(seen: RunInFull, *, is_full: bool) -> Iterator[str]:
     board = Board.of(seen.paths, read_experiment(seen.paths))
     board.read()
     places: dict[int, int] = {}
-    cutter = Cutter.of(seen.paths, int(board.columns.has_row.sum()), is_full=is_full)
-    for number, rows in enumerate(_batch(iter_finished(seen.paths))):
-        places |= {each.schedule_idx: number for each in rows}
-        yield _part(str(number), cutter.cut(rows))
+    with beginnings(seen.paths) as began:
+        cutter = Cutter.of(seen.paths, began, int(board.columns.has_row.sum()), is_full=is_full)
+        for number, rows in enumerate(_batch(iter_finished(seen.paths))):
+            places |= {each.schedule_idx: number for each in rows}
+            yield _part(str(number), cutter.cut(rows))
     index = pack(_index(seen, board, places, is_full=is_full))
     yield _part(f'index" data-run="{escape(seen.paths.root.name)}', index)
     yield f"<script>{script}</script>\n</body></html>\n"

@@ -1,5 +1,7 @@
 """Files that a trial left: found by digest among those that its records name, never by a path from outside.
 
+What lies in a folder that was kept as a whole is found by the digest of its content, too.
+
 Rules: the record's path is followed through no link. Text is cut to a window, and what is no text is shown
 as the escapes that it becomes; whoever wants the bytes takes them as a download.
 """
@@ -16,6 +18,7 @@ from labrunner.records.completion import FileRef
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.view.left.ansi import style
+from labrunner.view.left.keptfolders import find_timing, list_left
 
 WINDOW: Final = 64 * 1024
 """Bytes of a text that are shown at once."""
@@ -47,10 +50,15 @@ def list_kept(paths: RunPaths, rows: SlotRows) -> Iterator[KeptFile]:
 
 
 def find_kept(paths: RunPaths, rows: SlotRows, attempt: int, digest: str) -> KeptFile:
-    """The file of an attempt with this digest."""
+    """The file of an attempt with this digest: one that records name, or one in a folder that was kept."""
     for kept in list_kept(paths, rows):
         if (kept.attempt, kept.ref.digest) == (attempt, digest):
             return kept
+    folder = paths.attempt(rows.trial_id, attempt)
+    for path, entry in list_left(folder, find_timing(rows, attempt)):
+        if entry.content == digest:
+            ref = FileRef(path=path, digest=digest, size=entry.size)
+            return KeptFile(attempt=attempt, ref=ref, folder=folder)
     raise InputError("file", f"no file of attempt {attempt} of {rows.trial_id} has that digest")
 
 

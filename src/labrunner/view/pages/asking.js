@@ -59,7 +59,7 @@ export function beginListening() {
   });
 }
 
-const PAUSE_MS = 800;
+const PAUSE_MS = 1200;
 
 /**
  * An answer that stays up to date: asked anew when words change, and when the run does.

@@ -49,6 +49,7 @@ const QUESTIONS = {
   map: (index, words) => takeMap(index.board, words),
   search: lookThrough,
   trial: seeTrial,
+  folders: async (index, words) => ({ folders: (await left(index, words)).folders }),
   conversation: async (index, words) => ({ offset: 0, entries: (await left(index, words)).said, has_more: false }),
   text: async (index, words) => (await left(index, words)).texts[`${words.attempt} ${words.digest}`] ?? refuse("This file is not in the page."),
 };
@@ -77,7 +78,7 @@ async function seeTrial(index, words) {
   const slot = find(board, words);
   const told = { ...rowOf(board, slot), withdrawn: board.withdrawn[board.trial_ids[slot]] ?? null, beside: beside(board, slot), replications: board.replications };
   if (board.part[slot] < 0) return told;
-  const { texts, said, ...rest } = (await open(String(board.part[slot])))[slot];
+  const { texts, said, folders, ...rest } = (await open(String(board.part[slot])))[slot];
   const { earlier, ...record } = rest.record;
   return { ...told, ...rest, record_text: JSON.stringify(record, null, 2) };
 }

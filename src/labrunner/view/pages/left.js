@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./dom.js";
 import { ask, query, useAnswer } from "./asking.js";
 import { isFile } from "./held.js";
-import { duration, figure, money, size } from "./words.js";
+import { count, counted, duration, figure, money, size } from "./words.js";
 
 /** @param {{pieces: [string, string][]}} props styled text; styles are names of ours, never the text's own */
 export const Pieces = ({ pieces }) => html`<pre class="terminal">${pieces.map(([name, text]) => (name ? html`<span class=${name}>${text}</span>` : text))}</pre>`;
@@ -53,19 +53,63 @@ export function Terminal({ run, told }) {
 /** @param {{run: string, told: any}} props */
 export function Files({ run, told }) {
   const [chosen, setChosen] = useState(-1);
-  const folders = Object.entries(told.record.timing.attempts.at(-1)?.folders ?? {});
-  if (!told.files.length && !folders.length) return html`<p class="empty">No file was kept.</p>`;
+  const hasFolders = Object.keys(told.record.timing.attempts.at(-1)?.folders ?? {}).length > 0;
+  if (!told.files.length && !hasFolders) return html`<p class="empty">No file was kept.</p>`;
   const patches = told.record.predictions.filter((/** @type {any} */ row) => row.prediction.kind === "patch");
-  return html`${patches.map((/** @type {any} */ row) => html`<section class="log"><h2>What was changed</h2><${Diff} text=${String(row.prediction.value ?? row.prediction.artifact_ref)}/></section>`)}
+  return html`${patches.map((/** @type {any} */ row) => html`<section class="log"><h2>The patch that was handed in</h2><${Diff} text=${String(row.prediction.value ?? row.prediction.artifact_ref)}/></section>`)}
+  ${hasFolders && html`<${Folders} run=${run} told=${told}/>`}
+  ${told.files.length > 0 && html`<section class="log"><h2>Kept files <span class="dim">${count(told.files.length)}</span></h2>
   <div class="scrolls"><table class="files">
     <thead><tr><th>file</th><th class="n">attempt</th><th class="n">size</th><th>digest</th><th>take it</th></tr></thead>
     <tbody>${told.files.map((/** @type {any} */ file, /** @type {number} */ number) => html`<tr class=${number === chosen ? "chosen" : ""}>
       <td><button class="plain" aria-expanded=${number === chosen} onClick=${() => setChosen(number === chosen ? -1 : number)}>${file.path}</button></td>
       <td class="n">${file.attempt}</td><td class="n">${size(file.size)}</td><td class="dim digest">${file.digest.slice(7, 19)}</td>
-      <td><${Download} run=${run} told=${told} file=${file}/></td></tr>`)}
-      ${folders.map(([name, digest]) => html`<tr><td>${name}/</td><td></td><td></td><td class="dim digest">${String(digest).slice(7, 19)}</td><td class="dim">kept on disk</td></tr>`)}</tbody>
-  </table></div>
-  ${chosen >= 0 && html`<${Text} key=${chosen} run=${run} told=${told} file=${told.files[chosen]}/>`}`;
+      <td><${Download} run=${run} told=${told} file=${file}/></td></tr>
+      ${number === chosen && html`<tr class="shown"><td colspan="5"><${Text} run=${run} told=${told} file=${file}/></td></tr>`}`)}</tbody>
+  </table></div></section>`}`;
+}
+
+const HOW = { added: "new", changed: "changed", deleted: "gone", mode: "changed", kept: "kept" };
+const SIGNS = { added: "+", changed: "±", deleted: "−", mode: "±", kept: " " };
+
+/** @param {{run: string, told: any}} props folders that were kept, with what is in them that the task did not bring */
+function Folders({ run, told }) {
+  const { told: found, problem } = useAnswer("folders", { run, trial: told.trial_id, attempt: told.shown_attempt }, "");
+  if (problem) return html`<p class="dim">${problem.message}</p>`;
+  if (!found) return html`<p class="dim" role="status">looking at what was kept</p>`;
+  return found.folders.map((/** @type {any} */ each) => html`<section class="log" key=${each.folder}>
+    <h2>${each.is_compared ? `What changed in ${each.folder}/` : `${each.folder}/`} <span class="dim">${sum(each)}</span></h2>
+    ${each.note && html`<p class="dim">${each.note}</p>`}
+    ${each.is_compared && !each.changes.length && html`<p class="dim">Nothing: it is as the task brought it.</p>`}
+    <div class="changes">${each.changes.map((/** @type {any} */ change, /** @type {number} */ number) => html`<${Changed} key=${change.path} run=${run} told=${told} folder=${each.folder} change=${change} isOpen=${number < OPEN && change.how !== "kept"}/>`)}</div>
+    ${each.left_out > 0 && html`<p class="dim">and ${counted(each.left_out, "more file", "more files")}</p>`}
+  </section>`);
+}
+
+const OPEN = 5;
+
+/** @param {any} each @returns {string} how many files of each kind */
+function sum(each) {
+  const counts = Object.entries(HOW).map(([how, word]) => [word, each.changes.filter((/** @type {any} */ change) => change.how === how).length]);
+  const told = counts.filter(([, number]) => number).map(([word, number]) => `${number} ${word}`);
+  return [...told, each.same ? `${count(each.same)} as they were` : ""].filter(Boolean).join(", ");
+}
+
+/** @param {{run: string, told: any, folder: string, change: any, isOpen: boolean}} props one file, with its patch */
+function Changed({ run, told, folder, change, isOpen }) {
+  const [shows, setShows] = useState(isOpen);
+  const [isWhole, setWhole] = useState(false);
+  const file = { path: `${folder}/${change.path}`, attempt: told.shown_attempt, digest: change.digest, size: change.size };
+  const kind = change.kind === "file" ? "" : change.kind;
+  const facts = [HOW[change.how], kind, change.how === "mode" && (change.kind === "program" ? "may be run now" : "may not be run any more"), change.digest && size(change.size), change.why_none !== kind && change.why_none];
+  return html`<div class="change">
+    <p><span class=${`sign ${change.how}`} aria-hidden="true">${SIGNS[change.how]}</span><button class="plain" aria-expanded=${shows} onClick=${() => setShows(!shows)}>${change.path}</button>
+      <span class="dim">${facts.filter(Boolean).join(", ")}</span>
+      ${change.digest && !isFile && html`<button aria-expanded=${isWhole} onClick=${() => setWhole(!isWhole)}>${isWhole ? "close" : "whole"}</button>`}
+      ${change.digest && html`<${Download} run=${run} told=${told} file=${file}/>`}</p>
+    ${shows && change.patch && html`<${Diff} text=${change.patch}/>`}
+    ${isWhole && html`<${Text} run=${run} told=${told} file=${file}/>`}
+  </div>`;
 }
 
 /** @param {{told: any, run: string}} props */

@@ -7,6 +7,7 @@ import { Way } from "./pieces.js";
 import { counted } from "./words.js";
 
 const FIRST = "select variant_id, cause, reason, count(*) as n from trials\nwhere outcome = 'failed' group by all order by n desc";
+const TABLES = "trials, attempts, scores, predictions, metrics, timings, earlier, tasks, runs, outages, calls, doors, events";
 const NUMBER = /INT|DOUBLE|FLOAT|DECIMAL|REAL/;
 
 /** @param {{words: URLSearchParams}} props */
@@ -20,7 +21,7 @@ export function Query({ words }) {
   useKeys({ "/": () => field.current?.focus() });
   return html`<main>
     <header class="top"><${Way} run=${run}/><h1>SQL</h1></header>
-    <div class="bar"><span class="dim">one SELECT over trials, attempts, scores, predictions, metrics, timings, calls, events; <code>describe trials</code> tells a table's columns</span></div>
+    <div class="bar"><span class="dim">one SELECT over ${TABLES}; <code>describe trials</code> tells a table's columns</span></div>
     <textarea class="sql" ref=${field} aria-label="SQL" spellcheck=${false} defaultValue=${sql} value=${sql}
       onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); send(); } }}></textarea>
     <div class="bar"><button onClick=${send}>ask</button> <kbd>Ctrl Enter</kbd>

@@ -13,7 +13,7 @@ const SHOWN_GROUPS = 4;
 
 /** @param {{run: string, words: URLSearchParams}} props */
 export function Run({ run, words }) {
-  const { told, problem } = useAnswer("run", { run }, run);
+  const { told, problem } = useAnswer("run", { run, soon: 1 }, run);
   const errors = useAnswer("errors", { run }, run);
   const times = useAnswer("times", { run }, run);
   const title = told?.name ?? run;
@@ -28,13 +28,14 @@ export function Run({ run, words }) {
     <${Trouble} problem=${problem}/>
     ${!told && !problem && html`<p class="empty" role="status">reading the run</p>`}
     ${told && html`<${Standing} told=${told}/>`}
-    ${told && html`<${Headline} told=${told}/>`}
+    ${told?.summary && html`<${Headline} told=${told}/>`}
+    ${told?.is_figuring && html`<p class=${told.summary ? "dim" : "adding dim"} role="status">${told.summary ? `Figures as of ${clock(told.summary.created_at)} UTC; they are being added up anew.` : `Adding up ${counted(told.planned, "trial")}`}</p>`}
     <${Errors} groups=${errors.told?.groups ?? []} words=${words} run=${run}/>
     ${told && html`<${Warnings} told=${told} run=${run}/>`}
     <${Times} told=${times.told}/>
     ${!problem && html`<${TrialMap} run=${run} words=${words}/>`}
     ${!problem && html`<${Said} run=${run} words=${words}/>`}
-    ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
+    ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary?.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
     ${told && html`<${Origin} told=${told}/>`}
   </main>`;
 }
@@ -43,12 +44,15 @@ export function Run({ run, words }) {
 function Standing({ told }) {
   const counts = told.status.counts;
   const done = counts.passed + counts.failed + counts.errors;
-  if (told.state === "success") return null;
+  if (told.state === "success" && told.summary) return null;
   const crash = told.crash;
+  const paused = (told.outages ?? []).find((/** @type {any} */ each) => !each.ended_at);
   return html`<section class="standing">
     <${Progress} counts=${counts} planned=${told.planned}/>
     <p>${told.state === "started"
-      ? html`${count(done)} of ${count(told.planned)} done, ${count(counts.running)} under way. <span class="dim">Figures so far: they will move.</span>`
+      ? html`${count(done)} of ${count(told.planned)} done, ${count(counts.running)} under way. ${paused ? html`<b>Paused since ${clock(paused.began_at)} UTC: ${paused.cause} keeps failing; it goes on by itself.</b> ` : ""}<span class="dim">Figures so far: they will move.</span>`
+      : told.state === "success"
+      ? html`${count(done)} of ${count(told.planned)} done.`
       : crash
         ? html`Its owner died; the last sign of it is from ${clock(crash.last_sign_at)} UTC${crash.has_rebooted ? ", and the machine was started anew since" : ""}. ${counted(crash.committed, "trial")} committed, ${crash.buffered} finished behind them, ${crash.in_flight.length} under way, ${crash.owed} owed. Nothing finished is lost${crash.lost ? html`, but: ${crash.lost}` : ""}. To go on, type <${Command} text=${`lab continue ${told.address}`}/>`
         : html`${count(done)} of ${count(told.planned)} done. ${told.status.error?.message ?? ""} To go on, type <${Command} text=${`lab continue ${told.address}`}/>`}</p>
@@ -123,7 +127,7 @@ function Warnings({ told, run }) {
   </section>`;
 }
 
-/** @param {{told: any}} props when trials ended, and how: verdicts filled, errors hatched and above them, a line for each crash */
+/** @param {{told: any}} props when trials ended, and how: verdicts filled, errors hatched and above them; a line for each crash, a band for each outage */
 function Times({ told }) {
   if (!told?.steps.length) return null;
   const { steps } = told;
@@ -137,10 +141,12 @@ function Times({ told }) {
       return tall ? html`<rect x=${`${at * wide}%`} width=${`${wide * 0.84}%`} y=${`${100 - below}%`} height=${`${tall}%`} class=${name} fill=${name === "error" ? "url(#hatch)" : undefined}/>` : null;
     });
   };
-  const label = `trials by when they ended, from ${clock(told.began_at)} to ${clock(told.ended_at)} UTC; at most ${most} in a step`;
+  const label = `trials by when they ended, from ${clock(told.began_at)} to ${clock(told.ended_at)} UTC; at most ${most} in a step; ${counted(told.crashes.length, "crash", "crashes")}, ${counted(told.outages.length, "outage")}`;
   return html`<section aria-labelledby="times">
-    <h2 id="times">When trials ended <span class="dim">${counted(most, "trial")} in the fullest step${told.crashes.length ? `; lines: ${counted(told.crashes.length, "crash").replace("crashs", "crashes")}` : ""}${told.adopted.length ? `; ticks below: ${counted(told.adopted.length, "trial")} adopted after one` : ""}</span></h2>
-    <svg class="times" role="img" aria-label=${label}>${steps.map(draw)}
+    <h2 id="times">When trials ended <span class="dim">${counted(most, "trial")} in the fullest step${told.crashes.length ? `; lines: ${counted(told.crashes.length, "crash", "crashes")}` : ""}${told.outages.length ? `; bands: paused by ${counted(told.outages.length, "outage")} (${[...new Set(told.outages.map((/** @type {any} */ each) => each.cause))].join(", ")})` : ""}${told.adopted.length ? `; ticks below: ${counted(told.adopted.length, "trial")} adopted after one` : ""}</span></h2>
+    <svg class="times" role="img" aria-label=${label}>
+      ${told.outages.map((/** @type {any} */ each) => html`<rect x=${`${100 * each.from}%`} width=${`${Math.max(0.3, 100 * (each.to - each.from))}%`} y="0" height="100%" class="outage"/>`)}
+      ${steps.map(draw)}
       ${told.crashes.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="0" y2="100%" class="crash"/>`)}
       ${told.adopted.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="100%" y2="108%" class="adopted"/>`)}</svg>
     <p class="ends"><span>${clock(told.began_at)} UTC</span><span>${clock(told.ended_at, told.began_at)}</span></p>

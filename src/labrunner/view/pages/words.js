@@ -12,9 +12,9 @@ export function count(value) {
   return value === null || value === undefined ? "–" : value.toLocaleString("en");
 }
 
-/** @param {number} number @param {string} noun */
-export function counted(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+/** @param {number} number @param {string} noun @param {string} [several] where that is not the noun and an s */
+export function counted(number, noun, several = `${noun}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? noun : several}`;
 }
 
 /** @param {number | null | undefined} value */

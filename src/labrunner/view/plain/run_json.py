@@ -7,6 +7,7 @@ from labrunner.runner.reports.postmortem import Postmortem, examine_crash
 from labrunner.store.reading.glancing import glance_at
 from labrunner.store.reading.listing import RunListing
 from labrunner.store.reading.underway import UnderWay, read_under_way
+from labrunner.store.rows.outages import read_outages
 from labrunner.view.plain.underway_json import plain_under_way
 
 
@@ -34,8 +35,9 @@ def plain_listing(run: RunListing) -> dict[str, object]:
 
 
 def plain_run(seen: RunPicture, unmet: Sequence[str] = (), notes: Sequence[str] = ()) -> dict[str, object]:
-    """A run with its summary, what is under way in it, and how it crashed, for programs."""
+    """A run with its summary, what is under way in it, how it crashed, and when it paused, for programs."""
     crash = examine_crash(seen.paths) if seen.state == "crashed" else None
+    outages = read_outages(seen.paths)
     under_way = read_under_way(seen.paths) if seen.state == "started" else ()
     return {
         "run": str(seen.paths.root),
@@ -46,6 +48,7 @@ def plain_run(seen: RunPicture, unmet: Sequence[str] = (), notes: Sequence[str] 
         **({"notes": notes} if notes else {}),
         **(_plain_under_way(under_way) if under_way else {}),
         **({"crash": plain_crash(crash)} if crash else {}),
+        **({"outages": outages} if outages else {}),
     }
 
 

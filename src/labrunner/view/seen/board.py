@@ -6,14 +6,14 @@ trial, and once each.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
 
 from labrunner.errors import DamagedRun, LabError
 from labrunner.experiment.resolved import Experiment
@@ -24,11 +24,12 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
 from labrunner.store.reading.survey import Survey, read_pieces, survey
 from labrunner.store.reading.underway import UnderWay, read_under_way
-from labrunner.view.seen.slotfacts import ENDINGS, ERROR, OWED, RUNNING, WITHDRAWN, Columns, Saying
+from labrunner.view.seen.slotfacts import ENDINGS, ERROR, OWED, RUNNING, WITHDRAWN, Columns, Figures, Saying
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 LONGEST_TEXT: Final = 160
+NEVER: Final = "NaTZ"
 MOST_ORDERS: Final = 16
 """Kept of one run: as many as a page with a few tabs asks for."""
 _VARIES: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-f]{12,}|\d+")
@@ -61,12 +62,20 @@ class _NamedFile(msgspec.Struct, gc=False):
     path: str
 
 
+class _Use(msgspec.Struct, gc=False, frozen=True):
+    tokens: float = nan
+    cost_usd: float = nan
+
+
+_UNUSED: Final = _Use()
+
+
 class _AttemptClock(msgspec.Struct, gc=False):
     attempt: int
     started_at: str
     ended_at: str
     phases_s: dict[str, float] = {}
-    usage: dict[str, float] = {}
+    usage: _Use = _UNUSED
     message: str | None = None
     logs: tuple[_NamedFile, ...] = ()
     adopted: bool = False
@@ -233,10 +242,16 @@ class Board:
         columns, part = self.columns, slice(first, first + len(rows))
         clocks = [row.attempts for row in rows]
         columns.time_s[part] = [_add_phases(each) for each in clocks]
-        columns.tokens[part] = [_add_use(each, "tokens") for each in clocks]
-        columns.cost_usd[part] = [_add_use(each, "cost_usd") for each in clocks]
-        columns.began[part] = [_seconds(each[0].started_at) if each else nan for each in clocks]
-        columns.ended[part] = [_seconds(each[-1].ended_at) if each else nan for each in clocks]
+        columns.tokens[part] = [
+            each[0].usage.tokens if len(each) == 1 else _add(use.usage.tokens for use in each)
+            for each in clocks
+        ]
+        columns.cost_usd[part] = [
+            each[0].usage.cost_usd if len(each) == 1 else _add(use.usage.cost_usd for use in each)
+            for each in clocks
+        ]
+        columns.began[part] = _seconds([each[0].started_at if each else NEVER for each in clocks])
+        columns.ended[part] = _seconds([each[-1].ended_at if each else NEVER for each in clocks])
         columns.is_adopted[part] = [bool(each) and each[-1].adopted for each in clocks]
         columns.last[part] = [each[-1].attempt if each else 0 for each in clocks]
         columns.left[part] = [
@@ -315,15 +330,17 @@ def _add_phases(clocks: Sequence[_AttemptClock]) -> float:
     return sum(sum(each.phases_s.values()) for each in clocks)
 
 
-def _add_use(clocks: Sequence[_AttemptClock], name: str) -> float:
-    if len(clocks) == 1:
-        return clocks[0].usage.get(name, nan)
-    known = [each.usage[name] for each in clocks if name in each.usage]
-    return sum(known) if known else nan
+def _add(figures: Iterable[float]) -> float:
+    given = [each for each in figures if not isnan(each)]
+    return sum(given) if given else nan
 
 
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def _seconds(times: list[str]) -> Figures:
+    """Seconds since 1970, many at a time: records tell times in UTC."""
+    if not all(at.endswith("Z") for at in times):
+        raise DamagedRun(f"a time is not in UTC: {next(at for at in times if not at.endswith('Z'))!r}")
+    moments = np.array([at[:-1] for at in times], "datetime64[ms]")
+    return np.where(np.isnat(moments), nan, moments.astype(np.float64) / 1000)
 
 
 def known(figure: float) -> float | None:

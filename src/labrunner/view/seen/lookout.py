@@ -1,13 +1,12 @@
 """Runs of one folder as somebody looks at them: read when asked for, kept while they have not changed.
 
 Rules: a run is named by its folder, which has to lie directly in the folder of runs: a name can't lead
-anywhere else. What takes long is made once for each state of the run's files, and of a live run not more
-often than it is cheap. Used by threads; each run by one at a time.
+anywhere else. What takes long is made once for each state of the run's files. Used by threads; each run's
+board by one at a time.
 """
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,19 +14,21 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import InputError, LabError
+from labrunner.records.run import RunRecord, StatusRecord
+from labrunner.records.summary import SummaryRecord
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.lookup import RunPicture, picture, read_standing
 from labrunner.runner.reports.recorded import read_experiment
+from labrunner.runner.reports.summaries import read_older
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading.run_state import read_state
+from labrunner.store.reading.run_state import RunState, read_state
+from labrunner.store.rows.single_records import read_run
 from labrunner.view.seen.board import Board
+from labrunner.view.seen.figuring import SOON_S, Figuring, Signature
 from labrunner.view.seen.soundness import Soundness
 
 MOST_BOARDS: Final = 4
 """Runs whose slots are kept in memory."""
-REST: Final = 20
-"""A live run's figures are computed anew when this many times as long has passed as it took the last time."""
-Signature = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,12 +36,22 @@ class _KeptRun:
     """What is known of one run."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    """Of its board: a table does not wait for figures."""
     board: Board | None = None
     board_of: Signature = ()
-    seen: RunPicture | None = None
-    seen_of: Signature = ()
-    next_look_at: float = 0.0
-    """By the monotonic clock: before that a live run's picture is good enough."""
+    figuring: Figuring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfigured:
+    """A run whose figures are being made."""
+
+    paths: RunPaths
+    record: RunRecord
+    state: RunState
+    status: StatusRecord
+    summary: SummaryRecord | None
+    """An older one, of what was finished then."""
 
 
 class Lookout:
@@ -78,20 +89,20 @@ class Lookout:
 
     def warm(self, name: str) -> None:
         """Read a run before its page asks for it. What is wrong with it is told to the page."""
-        with suppress(LabError), self.board(name):
+        with suppress(LabError), self.soundness.quiet.answering(), self.board(name):
             pass
 
-    def picture(self, name: str) -> RunPicture:
-        """A run with its summary."""
+    def picture(self, name: str, *, is_hurried: bool = False) -> "RunPicture | Unfigured":
+        """A run with its summary; where that takes long and somebody is in a hurry, what there is of it."""
         paths, kept = self.find(name), self._keep(name)
-        with kept.lock, advise_on_damage(paths):
-            sign, now = sign_of(paths), time.monotonic()
-            is_due = kept.seen_of != sign and (now >= kept.next_look_at or read_state(paths) != "started")
-            if kept.seen is None or is_due:
-                kept.seen = picture(paths)
-                kept.seen_of = sign
-                kept.next_look_at = time.monotonic() + REST * (time.monotonic() - now)
-            return replace(kept.seen, state=read_state(paths), status=read_standing(paths, kept.seen.record))
+        with advise_on_damage(paths):
+            sign, state, within = sign_of(paths), read_state(paths), SOON_S if is_hurried else None
+            seen = kept.figuring.ask(sign, is_live=state == "started", within_s=within)
+            record = read_run(paths)
+            if seen is None:
+                return Unfigured(paths=paths, record=record, state=state,
+                                 status=read_standing(paths, record), summary=read_older(paths))  # fmt: skip
+            return replace(seen, state=state, status=read_standing(paths, record))
 
     def list_once(self, name: str, make: Callable[[], dict[str, object]]) -> dict[str, object]:
         """A run as a listing tells it, made once for each state of its files: crashed ones are counted."""
@@ -108,19 +119,22 @@ class Lookout:
                 names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
         except OSError:
             return {}
-        return {name: (*sign_of(RunPaths(self.runs_dir / name)), self._sign_damage(name)) for name in names}
+        return {name: (*sign_of(RunPaths(self.runs_dir / name)), self._sign_findings(name)) for name in names}
 
     def find_damage(self, name: str) -> str | None:
         """What is wrong with a run's files, where that is known by now."""
         paths = RunPaths(self.runs_dir / name)
         return self.soundness.ask(paths, sign_of(paths))
 
-    def _sign_damage(self, name: str) -> tuple[int, int]:
-        return (int(self.soundness.known(name) is not None), 0)
+    def _sign_findings(self, name: str) -> tuple[int, int]:
+        """What is found out in the background: damage, and figures."""
+        kept = self._kept.get(name)
+        return (int(self.soundness.known(name) is not None), kept.figuring.rounds if kept else 0)
 
     def _keep(self, name: str) -> _KeptRun:
+        paths = RunPaths(self.runs_dir / name)
         with self._lock:
-            kept = self._kept.pop(name, None) or _KeptRun()
+            kept = self._kept.pop(name, None) or _KeptRun(figuring=Figuring(lambda: picture(paths)))
             self._kept[name] = kept  # the last one asked for is the last to go
             for other in list(self._kept)[:-MOST_BOARDS]:
                 del self._kept[other]
@@ -130,7 +144,15 @@ class Lookout:
 def sign_of(paths: RunPaths) -> Signature:
     """What changes whenever a run's files do, and whoever carries it out."""
     wal = paths.buffer.with_name(f"{paths.buffer.name}-wal")
-    files = (paths.status, paths.commits, paths.buffer, wal, paths.invalidations, paths.summary)
+    files = (
+        paths.status,
+        paths.commits,
+        paths.buffer,
+        wal,
+        paths.invalidations,
+        paths.summary,
+        paths.outages,
+    )
     try:
         is_live = int(read_state(paths) == "started")
     except LabError:

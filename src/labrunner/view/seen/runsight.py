@@ -16,7 +16,7 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.reading.glancing import glance_at
 from labrunner.store.reading.listing import RunListing, address, count_again, list_runs
 from labrunner.view.plain.run_json import plain_listing, plain_run
-from labrunner.view.seen.lookout import Lookout
+from labrunner.view.seen.lookout import Lookout, Unfigured
 
 MOST_RUNS: Final = 200
 
@@ -99,13 +99,34 @@ def _in_full(lookout: Lookout, run: RunListing) -> dict[str, object]:
     return lookout.list_once(run.paths.root.name, make)
 
 
-def see_run(seen: RunPicture) -> dict[str, object]:
-    """A run's figures, conclusions and warnings."""
+def see_run(seen: RunPicture | Unfigured) -> dict[str, object]:
+    """A run's figures, conclusions and warnings; while they are being made, what there is of them."""
+    if isinstance(seen, RunPicture):
+        return _see_figured(seen)
+    if seen.summary is not None:
+        older = RunPicture(
+            paths=seen.paths, record=seen.record, state=seen.state, status=seen.status, summary=seen.summary
+        )
+        return _see_figured(older) | {"is_figuring": True}
+    told = {"run": str(seen.paths.root), "state": seen.state, "status": seen.status, "summary": None}
+    return told | _tell_origin(seen) | {"is_figuring": True, "conclusions": (), "warnings": ()}
+
+
+def _see_figured(seen: RunPicture) -> dict[str, object]:
     told: dict[str, Any] = msgspec.to_builtins(plain_run(seen))
     told["summary"]["ext"].pop("inputs", None)  # sums of every task: no screen shows them
-    report, record = read_report(seen.summary), seen.record
-    lineage = read_lineage(seen.summary)
+    report, lineage = read_report(seen.summary), read_lineage(seen.summary)
     return told | {
+        **_tell_origin(seen),
+        "conclusions": _conclude(report),
+        "warnings": _warn(report, seen),
+        "lineage": describe_lineage(lineage) if lineage else None,
+    }
+
+
+def _tell_origin(seen: RunPicture | Unfigured) -> dict[str, object]:
+    record = seen.record
+    return {
         "key": seen.paths.root.name,
         "name": record.name,
         "run_id": record.run_id,
@@ -114,9 +135,6 @@ def see_run(seen: RunPicture) -> dict[str, object]:
         "tags": record.tags,
         "provenance": msgspec.to_builtins(record.provenance),
         "digests": msgspec.to_builtins(record.digests),
-        "conclusions": _conclude(report),
-        "warnings": _warn(report, seen),
-        "lineage": describe_lineage(lineage) if lineage else None,
         "address": address(seen.paths),
     }
 

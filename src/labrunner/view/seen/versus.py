@@ -11,7 +11,8 @@ from labrunner.analysis.comparing.comparison import Comparison
 from labrunner.analysis.comparing.flips import Flip
 from labrunner.analysis.judging.sentences import describe
 from labrunner.runner.reports.comparing import Contest, compare_runs, label_runs
-from labrunner.view.seen.lookout import Lookout, Signature, sign_of
+from labrunner.view.seen.figuring import Signature
+from labrunner.view.seen.lookout import Lookout, sign_of
 
 MOST_CONTESTS: Final = 8
 

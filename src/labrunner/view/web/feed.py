@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from labrunner.view.seen.lookout import Lookout, Signature
+from labrunner.view.seen.figuring import Signature
+from labrunner.view.seen.lookout import Lookout
 
 LOOK_S: Final = 0.5
 MOST_NEWS: Final = 100

@@ -16,8 +16,10 @@ from labrunner.display.text.safetext import sanitise
 from labrunner.errors import InputError, LabError
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
+from labrunner.view.left.beginning import beginnings
 from labrunner.view.left.conversing import read_conversation
-from labrunner.view.left.keptfiles import find_kept, read_window
+from labrunner.view.left.keptfiles import KeptFile, find_kept, read_window
+from labrunner.view.left.keptfolders import tell_changes
 from labrunner.view.left.phrase import Phrase
 from labrunner.view.plain.safe_json import make_safe
 from labrunner.view.seen.asking_sql import answer_sql
@@ -83,7 +85,7 @@ def _runs(lookout: Lookout, wish: Wish) -> object:
 
 
 def _run(lookout: Lookout, wish: Wish) -> object:
-    return see_run(lookout.picture(wish.text("run")))
+    return see_run(lookout.picture(wish.text("run"), is_hurried=wish.flag("soon")))
 
 
 def _trials(lookout: Lookout, wish: Wish) -> object:
@@ -150,9 +152,13 @@ def _conversation(lookout: Lookout, wish: Wish) -> object:
 
 
 def _text(lookout: Lookout, wish: Wish) -> object:
+    return read_window(_find_kept(lookout, wish), wish.number("end"))
+
+
+def _folders(lookout: Lookout, wish: Wish) -> object:
     paths, rows = _find_finished(lookout, wish)
-    kept = find_kept(paths, rows, wish.count("attempt"), wish.text("digest"))
-    return read_window(kept, wish.number("end"))
+    with beginnings(paths) as began:
+        return {"folders": tell_changes(paths, rows, wish.count("attempt", rows.attempt), began)}
 
 
 def _query(lookout: Lookout, wish: Wish) -> object:
@@ -175,6 +181,11 @@ def _find_finished(lookout: Lookout, wish: Wish) -> tuple[RunPaths, SlotRows]:
     return paths, rows
 
 
+def _find_kept(lookout: Lookout, wish: Wish) -> KeptFile:
+    paths, rows = _find_finished(lookout, wish)
+    return find_kept(paths, rows, wish.count("attempt"), wish.text("digest"))
+
+
 LOOKS: Final[dict[str, Look]] = {
     "runs": _runs,
     "run": _run,
@@ -187,6 +198,7 @@ LOOKS: Final[dict[str, Look]] = {
     "live": _live,
     "conversation": _conversation,
     "text": _text,
+    "folders": _folders,
     "query": _query,
 }
 
@@ -205,7 +217,8 @@ def _answer(lookout: Lookout, look: Look) -> Callable[[web.Request], Awaitable[w
     async def answer(request: web.Request) -> web.StreamResponse:
         wish = Wish(request)
         try:
-            told = await asyncio.to_thread(look, lookout, wish)
+            with lookout.soundness.quiet.answering():
+                told = await asyncio.to_thread(look, lookout, wish)
         except InputError as error:
             return _say(404, {"problem": error.describe()})
         except LabError as error:
@@ -224,8 +237,7 @@ def _raw(lookout: Lookout) -> Callable[[web.Request], Awaitable[web.StreamRespon
     async def answer(request: web.Request) -> web.StreamResponse:
         wish = Wish(request)
         try:
-            paths, rows = await asyncio.to_thread(_find_finished, lookout, wish)
-            kept = find_kept(paths, rows, wish.count("attempt"), wish.text("digest"))
+            kept = await asyncio.to_thread(_find_kept, lookout, wish)
             file = kept.open()
         except LabError as error:
             return _say(404, {"problem": error.describe()})
