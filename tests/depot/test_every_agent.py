@@ -15,7 +15,7 @@ from tests.kit.cli.calling import lab
 
 
 def test_every_agent_of_the_catalogue_has_a_role() -> None:
-    assert set(ROLES) == set(FILES)
+    assert set(ROLES) == set(FILES) - {"noop", "oracle"}  # no agents at all
 
 
 QUICK = ("codex", "gemini-cli")

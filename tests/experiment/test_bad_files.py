@@ -169,7 +169,8 @@ BROKEN: dict[str, tuple[str, str]] = {
     # agent and grader
     "no agent": (
         f"name: x\n{TASKS}{GRADER}",
-        "experiment.yaml: agent.command: is missing; say what starts the agent, as a list or a text",
+        "experiment.yaml: agent.command: is missing; say what starts the agent, as a list or a text, or "
+        "name an agent: use, or --agent",
     ),
     "no grader": (
         f"name: x\n{TASKS}{AGENT}",

@@ -6,7 +6,7 @@ import pytest
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.folders import digest_folder
-from labrunner.experiment.resolved import Folder, KeepPolicy, Setup, WorkspaceFile
+from labrunner.experiment.resolved import Folder, KeepPolicy, Setup, Solution, WorkspaceFile
 from labrunner.files.strangers.removal import remove_tree
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded
@@ -85,7 +85,7 @@ async def test_nothing_of_the_grader_is_there_before_the_barrier(tmp_path: Path)
         ),
         target="SECRET-TARGET",
         has_target=True,
-        solution="SECRET-SOLUTION",
+        solution=Solution(command=("SECRET-SOLUTION",)),
         metadata={"note": "SECRET-NOTE"},
     )
     seen: dict[str, str] = {}

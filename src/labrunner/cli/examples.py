@@ -14,6 +14,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab run --limit 3 --replications 1     # a first look at ./experiment.yaml",
             "lab run night.yaml --retry-on-error=2 --fail-on-error=0.05",
             "lab run files.py --model mock/echo -T seconds=5",
+            "lab run --agent oracle --agent noop    # is each task solvable, and unsolved at its start?",
         ),
         "lab plan": (
             "lab plan                               # every default filled in, and the order of trials",

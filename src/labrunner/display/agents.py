@@ -1,6 +1,7 @@
 """What `lab agents` prints: agents that are known by name, and what of them is installed."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import RenderableType
 
@@ -8,6 +9,8 @@ from labrunner.display.text.console import make_fields, make_line, make_table, s
 from labrunner.display.text.quantities import format_size
 from labrunner.experiment.agents.agent_file import AgentFile
 from labrunner.experiment.agents.installed import InstalledAgent
+
+_RUNS: Final = {"solution": "each task's own solution", "nothing": "nothing"}
 
 
 def show_agents(
@@ -37,8 +40,9 @@ def show_agent(name: str, file: AgentFile, installed: Sequence[InstalledAgent]) 
         ("release", file.version or ""),
         ("package", package),
         ("speaks", ", ".join(file.dialects)),
-        ("can be told", ", ".join([*(["model"] if file.dialects else []), *told, "args", "files"])),
+        ("can be told", ", ".join([*(["model"] if file.dialects else []), *told, *_also(file)])),
         ("command", " ".join(file.command)),
+        ("runs", _RUNS.get(file.runs or "", "")),
     ]
     rows = [
         (found.version, format_size(found.bytes), f"{found.files:,}", found.digest[:19], found.installed_at)
@@ -50,8 +54,12 @@ def show_agent(name: str, file: AgentFile, installed: Sequence[InstalledAgent]) 
         make_line(""),
         make_table(("installed", "size", "files", "digest", "at"), rows)
         if rows
-        else make_line("not installed"),
+        else make_line("not installed" if file.install is not None else "needs no installing"),
     )
+
+
+def _also(file: AgentFile) -> list[str]:
+    return [] if file.runs is not None else ["args", "files"]
 
 
 def _list_versions(name: str, installed: Sequence[InstalledAgent]) -> str:

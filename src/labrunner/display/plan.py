@@ -13,6 +13,7 @@ from labrunner.display.named_agents import describe_named
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
 from labrunner.experiment.resolved import (
+    Agent,
     AgentLimits,
     DeclaredMetric,
     Experiment,
@@ -81,7 +82,7 @@ def _overview(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _describe_solutions(experiment: Experiment) -> str:
     count = sum(task.solution is not None for task in experiment.tasks)
-    return f"{format_count(count, 'task')} with a `solution`, which is not used yet" if count else ""
+    return f"{format_count(count, 'task')} with a `solution`, for the agent `oracle` alone" if count else ""
 
 
 def _describe_disk(experiment: Experiment, footprint: Footprint | None) -> list[tuple[str, str]]:
@@ -129,13 +130,13 @@ def _show_variant(variant: Variant) -> RenderableType:
         ("bindings", _pairs(variant.bindings.items())),
         ("setup", format_command(setup.command)),
         ("agent", describe_named(agent)),
-        ("started by" if agent.named else "agent", format_command(agent.command)),
+        ("started by" if agent.named else "agent", _describe_start(agent)),
         ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),
         ("network", describe_network(agent.network) if not variant.sandbox.is_none else ""),
         ("models' limits", describe_limits(agent.limits)),
-        ("time limit", f"{agent.timeout_s:g} s" if agent.command else ""),
+        ("time limit", f"{agent.timeout_s:g} s" if _describe_start(agent) else ""),
         ("sandbox", describe_sandbox(variant.sandbox)),
     ]
     return stack(
@@ -143,6 +144,16 @@ def _show_variant(variant: Variant) -> RenderableType:
         make_line(f"variant {variant.id}"),
         indent(make_fields([(name, value) for name, value in fields if value])),
     )
+
+
+def _describe_start(agent: Agent) -> str:
+    match agent.runs:
+        case "solution":
+            return "each task's own solution"
+        case "nothing":
+            return "nothing"
+        case _:
+            return format_command(agent.command)
 
 
 def _show_graders(experiment: Experiment) -> list[RenderableType]:

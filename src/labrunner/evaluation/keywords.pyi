@@ -21,6 +21,8 @@ class EvalSetOptions(TypedDict, total=False):
     tag: str | Sequence[str]
     """Only tasks with one of these tags, where an experiment file has them."""
     variant: str | Sequence[str]
+    agent: str | Sequence[str]
+    """Agents by name, each a variant, instead of the experiment's: `oracle`, `noop`, `codex`."""
     set: Mapping[str, Any]
     """Fields of an experiment file by their path, such as `{"breaker.after": 3}`."""
     budget: Mapping[str, float]

@@ -55,7 +55,7 @@ def _measure(task: TaskSpec, variant: Variant, secrets: Mapping[str, str]) -> di
     if any(name not in secrets for name in (*agent.secrets, *grader.secrets)):
         return {}
     return {
-        "agent.command": sum(map(len, agent.command)),
+        **_measure_command(task, variant),
         "agent.env": _pairs(agent.env),
         "agent.secrets": sum(len(secrets[name]) for name in agent.secrets),
         "setup.command": sum(map(len, setup.command)),
@@ -64,6 +64,12 @@ def _measure(task: TaskSpec, variant: Variant, secrets: Mapping[str, str]) -> di
         "grader.env": _pairs(grader.env),
         "grader.secrets": sum(len(secrets[name]) for name in grader.secrets),
     }
+
+
+def _measure_command(task: TaskSpec, variant: Variant) -> dict[str, int]:
+    if variant.agent.runs_solution and task.solution is not None:
+        return {"solution": sum(map(len, task.solution.command)) + _pairs(task.solution.env)}
+    return {"agent.command": sum(map(len, variant.agent.command))}
 
 
 def _pairs(env: Mapping[str, str]) -> int:

@@ -1,9 +1,9 @@
 """Digests of what is measured: a task, a variant, an experiment.
 
 Covered is what a trial's result may depend on. Not covered: policy, names for people (description, tags,
-groups, metadata), reference solutions, how images are fetched, where a model is reached, by which key and at
-what price, and where files lie (folders count by their content). So moving an experiment's folder, or going
-on with other thresholds, changes no digest.
+groups, metadata), how images are fetched, where a model is reached, by which key and at what price, and where
+files lie (folders count by their content). So moving an experiment's folder, or going on with other
+thresholds, changes no digest. A task's solution counts for trials of the oracle alone.
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ from labrunner.experiment.resolved import (
     Resources,
     SandboxPlan,
     Setup,
+    Solution,
     TaskSpec,
     Variant,
 )
@@ -38,7 +39,7 @@ _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
 }
 _WHERE_USED: Final[Mapping[type, tuple[str, ...]]] = {
     Grader: ("metric",),
-    Agent: ("limits", "named", "exit_tells"),
+    Agent: ("limits", "named", "exit_tells", "runs"),
     Network: ("models",),
     Variant: ("models",),
 }
@@ -47,6 +48,7 @@ _CODE: Final[Mapping[type, frozenset[str]]] = {
     Agent: frozenset({"dir"}),
     Grader: frozenset({"dir"}),
     SandboxPlan: frozenset({"build"}),
+    Solution: frozenset({"digest"}),
     Program: frozenset({"file", "modules"}),
 }
 """Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""
@@ -79,14 +81,33 @@ def digest_variant(variant: Variant) -> str:
     return canonical.digest(["variant_v1", plain])
 
 
+def digest_tried(variant: Variant, task: TaskSpec) -> str:
+    """Digest of what is tried on a task: its variant's; of the oracle, with the task's solution."""
+    if not variant.agent.runs_solution:
+        return variant.digest
+    return canonical.digest(["solved_v1", variant.digest, measured_solution(task)])
+
+
+def measured_solution(task: TaskSpec, *, beside_code: bool = False) -> Any:  # noqa: ANN401 - plain JSON
+    """What counts of a task's solution, where the oracle tries it."""
+    if task.solution is None:
+        return None
+    plain = measured(task.solution, beside_code=beside_code)
+    del plain["dir"]
+    return plain
+
+
 def digest_experiment(experiment: Experiment) -> str:
     """Digest of the question that a run answers."""
+    solved = any(variant.agent.runs_solution for variant in experiment.variants)
+    solutions = [measured_solution(task) for task in experiment.tasks] if solved else []
     return canonical.digest(
         [
             "experiment_v1",
             {
                 "tasks": [task.digest for task in experiment.tasks],
                 "variants": [variant.digest for variant in experiment.variants],
+                **({"solutions": solutions} if solved else {}),
                 "trust": experiment.trust,
                 "on_system_change": measured_change(experiment),
                 "collect": experiment.collect,
@@ -118,7 +139,11 @@ def digests_beside_code(experiment: Experiment) -> dict[str, str]:
         for task in experiment.tasks
     }
     for variant in experiment.variants:
-        found[variant.digest] = canonical.digest(["variant", measured(variant, beside_code=True)])
+        plain = measured(variant, beside_code=True)
+        found[variant.digest] = canonical.digest(["variant", plain])
+        for task in experiment.tasks if variant.agent.runs_solution else ():
+            solution = measured_solution(task, beside_code=True)
+            found[digest_tried(variant, task)] = canonical.digest(["solved", plain, solution])
     return found
 
 

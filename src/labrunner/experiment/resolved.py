@@ -17,6 +17,9 @@ from labrunner.policy.capacity import CONNECTIONS, RETRIES
 NO_SANDBOX: Final = "none"
 """The kind of Python tasks that only ask a model; nothing can be run in it."""
 Keep = Literal["failed", "always", "never"]
+Dialect = Literal["openai", "anthropic", "gemini"]
+Runs = Literal["solution", "nothing"]
+"""What an agent starts that has no command of its own."""
 ReplayMode = Literal["strict", "reuse"]
 Population = Literal["tasks_like_these", "these_tasks"]
 """What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
@@ -75,7 +78,7 @@ class ModelEntry:
     """One entry of `models:`: who answers, and how the gateway treats him."""
 
     name: str
-    dialect: Literal["openai", "anthropic", "gemini"]
+    dialect: Dialect
     base_url: str | None = None
     """None: the provider's own address."""
     key: str | None = None
@@ -144,6 +147,13 @@ class Agent:
     """Set for one that is known by name and is told its model."""
     exit_tells: bool = True
     """Whether exit status 0 says that it got through."""
+    runs: Runs | None = None
+    """What it starts in the place of a command of its own."""
+
+    @property
+    def runs_solution(self) -> bool:
+        """Whether it is the oracle: it carries out each task's own solution."""
+        return self.runs == "solution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +270,17 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """How a task is solved: what the oracle runs, and nobody else sees."""
+
+    command: tuple[str, ...] = ()
+    dir: str | None = None
+    """A folder, which is the oracle's own; with the digest of what it held."""
+    digest: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """One problem to solve. `grader`, `setup` are complete and already merged with the experiment's."""
 
@@ -268,7 +289,8 @@ class TaskSpec:
     prompt: str | None
     target: Any  # any JSON: the author's own; None when absent
     has_target: bool
-    solution: Any  # any JSON or a Folder's path: for the probe's oracle only
+    solution: Solution | None
+    """For the oracle alone."""
     image: str | None
     workdir: str | None
     workspace: Folder | None

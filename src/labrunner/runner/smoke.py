@@ -17,7 +17,6 @@ from labrunner.sandbox.door import Check
 from labrunner.sandbox.ways import tell_way
 from labrunner.trial.assignment import Assignment
 
-NOTHING = ("/bin/sh", "-c", ":")
 UNREACHED: Final = frozenset({"network", "gateway", "gateway_not_planted"})
 """Reasons of attempts whose doors could not be opened."""
 
@@ -91,7 +90,7 @@ def judge(completion: Completion, task_id: str) -> Check:
 def _idle(experiment: Experiment) -> Experiment:
     """The experiment's first task, with an agent that does nothing."""
     variant = experiment.variants[0]
-    agent = replace(variant.agent, command=NOTHING, secrets=(), stdin="none", require_result=False)
+    agent = replace(variant.agent, command=(), runs="nothing", secrets=(), stdin="none", require_result=False)
     return replace(
         experiment,
         tasks=experiment.tasks[:1],

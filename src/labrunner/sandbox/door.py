@@ -166,6 +166,8 @@ class SandboxSpec:
     folders: AttemptFolders
     plan: SandboxPlan
     agent_dir: Path | None
+    agent_also_at: str | None = None
+    """Where else the agent's folder is seen, in sandboxes with a file system of their own."""
     mark: Mark | None = None
     """Run, trial, attempt and token; None in a probe, which nobody adopts."""
     demands: Demands = NO_DEMANDS

@@ -9,6 +9,8 @@ from labrunner.sandbox.door import AttemptFolders, GuestPaths
 AGENTLAB = "/agentlab"
 HOME = "/home/agent"
 TMP = "/tmp"
+SOLUTION = "/solution"
+"""Where else the oracle's folder is: scripts of other people's tasks name it."""
 
 
 def guest_paths(python: str) -> GuestPaths:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.executor.registry import LOCAL, make_named_executor
+from labrunner.experiment.options.layers import refuse_files
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, Program
@@ -44,6 +45,7 @@ class PythonTasks:
         """Resolve a task, and remember its code."""
         from labrunner.solve.resolving.task_resolution import resolve_task
 
+        refuse_files(overrides)
         resolved = resolve_task(task, overrides, model or self._model)
         self._lives[resolved.experiment.digest] = resolved.live
         return resolved.experiment

@@ -55,6 +55,9 @@ class AttemptScene:
     @property
     def agent_dir(self) -> Path | None:
         """The agent's own folder on the host, if it has one."""
+        if self.variant.agent.runs_solution:
+            folder = None if self.task.solution is None else self.task.solution.dir
+            return None if folder is None else Path(folder)
         return Path(self.variant.agent.dir.path) if self.variant.agent.dir else None
 
 

@@ -6,6 +6,7 @@ each is built from scratch, so nothing of the host's environment is in either.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 from labrunner.experiment.resolved import (
     Experiment,
@@ -20,7 +21,11 @@ from labrunner.experiment.substitution import expand, expand_all
 from labrunner.records.completion import AgentOutcome
 from labrunner.sandbox.door import Demands, GuestPaths, Phase, SandboxSpec
 from labrunner.sandbox.marks import Mark
+from labrunner.sandbox.paths import SOLUTION
 from labrunner.trial.assignment import AttemptScene
+
+DO_NOTHING: Final = ("sh", "-c", ":")
+"""Every sandbox has a shell, and not each has a `true`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,7 @@ def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
         folders=scene.folders,
         plan=sandbox_plan(scene),
         agent_dir=scene.agent_dir,
+        agent_also_at=SOLUTION if scene.variant.agent.runs_solution else None,
         mark=mark,
         demands=demands(scene.context.experiment, scene.task, scene.variant),
     )
@@ -80,7 +86,7 @@ def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands
         grader_user=task.grader.user,
         networks=(setup.network, variant.agent.network, task.grader.network),
         restart=is_strict,
-        any_user=not variant.agent.command,
+        any_user=not variant.agent.command and variant.agent.runs is None,
         fresh_grader=is_fresh,
         collect=experiment.collect,
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or is_strict),
@@ -120,17 +126,34 @@ def agent_phase(scene: AttemptScene, guest: GuestPaths) -> Phase:
     env |= {"AGENTLAB_AGENT_DIR": guest.agent, "PATH": f"{guest.agent}/bin:{guest.search_path}"}
     env |= _expanded_values(scene, guest, scene.task.env)
     env |= _expanded_values(scene, guest, agent.env)
+    if agent.runs_solution and scene.task.solution is not None:
+        env |= _expanded_values(scene, guest, scene.task.solution.env)
     env |= {name: scene.context.secrets[name] for name in agent.secrets}
     prompt = scene.folders.inputs / "prompt.txt" if agent.stdin == "prompt" else None
     return Phase(
         name="agent",
-        argv=_expanded(scene, guest, agent.command),
+        argv=_agent_argv(scene, guest),
         env=env,
         timeout_s=agent_timeout_s(scene),
         network=agent.network,
         stdin=prompt,
         user=agent.user,
     )
+
+
+def _agent_argv(scene: AttemptScene, guest: GuestPaths) -> tuple[str, ...]:
+    """What the agent's phase starts: its command, or what stands in its place."""
+    agent, solution = scene.variant.agent, scene.task.solution
+    match agent.runs:
+        case "nothing":
+            return DO_NOTHING
+        case "solution":
+            assert solution is not None, "an oracle without a solution is refused when it is resolved"
+            return _expanded(scene, guest, solution.command)
+        case None:
+            return _expanded(scene, guest, agent.command)
+        case _:
+            assert_never(agent.runs)
 
 
 def grader_phase(

@@ -63,12 +63,12 @@ def test_a_model_that_does_not_answer_is_an_error_unless_nobody_is_to_be_asked(t
 
 
 @pytest.mark.parametrize("command", ["plan", "doctor"])
-def test_a_solution_is_said_not_to_be_used_yet(tmp_path: Path, command: str) -> None:
+def test_a_solution_is_said_to_be_the_oracles(tmp_path: Path, command: str) -> None:
     folder = write_experiment(tmp_path / "e", tasks=1)
     (folder / "tasks.jsonl").write_text(
         '{"id": "t0", "input": "word", "target": "x", "solution": ["true"]}\n'
     )
     answer = lab(command, cwd=folder)
     assert answer.code == 0, answer.err
-    (line,) = [line for line in answer.out.splitlines() if "not used yet" in line]
+    (line,) = [line for line in answer.out.splitlines() if "oracle" in line]
     assert "solution" in line

@@ -11,6 +11,7 @@ from labrunner.experiment.resolved import (
     Policy,
     Resources,
     Setup,
+    Solution,
     WorkspaceFile,
 )
 from labrunner.experiment.resolving.load import load
@@ -191,7 +192,7 @@ def test_a_task_brings_its_own_files_limits_setup_and_grader(complete: Bench) ->
     assert (second.setup.command, second.setup.timeout_s) == (("sh", "-c", "touch x"), 60.0)
     assert (second.grader.timeout_s, second.grader.env) == (7.0, {"STRICT": "1", "MORE": "2"})
     assert second.grader.command == first.grader.command == ("${python}", "-I", "${grader_dir}/grade.py")
-    assert second.solution == {"command": ["sh", "-c", "cp answer ."]}
+    assert second.solution == Solution(command=("sh", "-c", "cp answer ."))
     assert (first.grader.retries, first.grader.pass_at, first.grader.repeatable) == (2, 0.5, True)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labrunner.experiment.resolved import Solution
 from labrunner.records.completion import Completion, Failed, Graded
 from tests.kit.docker.killwrapper import KILL_WRAPPER
 from tests.kit.docker.trials import FAIL, PASS, SCORE, Trial, python, shell
@@ -275,7 +276,11 @@ async def test_an_agent_that_searches_everywhere_finds_nothing_of_the_grader(
     trial.agent = python(HUNT)
     trial.agent_changes["user"] = user
     trial.hide(grade__py="# HIDDEN-FILE")
-    trial.task = {"target": "HIDDEN-TARGET", "has_target": True, "solution": "HIDDEN-FILE"}
+    trial.task = {
+        "target": "HIDDEN-TARGET",
+        "has_target": True,
+        "solution": Solution(command=("HIDDEN-FILE",)),
+    }
     trial.grader = shell(f"cat /agentlab/grader/*; echo HIDDEN-COMMAND $KEY $PLAIN; {PASS}")
     trial.grader_changes |= {"env": {"PLAIN": "HIDDEN-ENV"}, "secrets": ("KEY",)}
     trial.secrets = {"KEY": "HIDDEN-SECRET"}

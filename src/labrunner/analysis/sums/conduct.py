@@ -8,7 +8,7 @@ variant's agents; two together for half of them. Memory: one number a trial, and
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -161,9 +161,10 @@ class VariantConduct:
 class Conduct:
     """A run's agents, variant by variant."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, idle: Collection[str] = ()) -> None:
+        """Begin with nothing; `idle` are variants whose agents are meant to do nothing."""
         self.variants: defaultdict[str, VariantConduct] = defaultdict(VariantConduct)
+        self._idle = idle
 
     def add(self, trial: Trial, timing: Timing) -> None:
         """Take in one final trial."""
@@ -174,7 +175,7 @@ class Conduct:
         found = {}
         for name, conduct in self.variants.items():
             others = [s for other, each in self.variants.items() if other != name for s in each.seconds]
-            if suspicion := conduct.suspect(others):
+            if name not in self._idle and (suspicion := conduct.suspect(others)):
                 found[name] = suspicion
         return found
 

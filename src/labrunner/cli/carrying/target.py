@@ -91,9 +91,8 @@ class Call:
     ) -> RunOptions:
         """How runs are carried out; those of an experiment keep which of the models was asked for."""
         overrides = self.overrides
-        program = experiment.variants[0].program if experiment is not None else None
-        if self.models and program is not None:
-            overrides = replace(overrides, model=program.model)
+        if self.models and experiment is not None:
+            overrides = replace(overrides, model=_find_model(experiment))
         how = make_run_options(self.asked, python=self.python, recorded=overrides, on_checks=on_checks)
         return replace(how, runs_dir=self.log_dir)
 
@@ -153,6 +152,14 @@ def make_target_app(
     app = make_app()
     add_command(app, command, call, argument=_Runs if takes_runs else _Targets, does=does)
     return app
+
+
+def _find_model(experiment: Experiment) -> str | None:
+    """The model that was asked for: a Python task's, or that of an agent by name."""
+    first = experiment.variants[0]
+    if first.program is not None:
+        return first.program.model
+    return first.agent.named.model if first.agent.named is not None else None
 
 
 def _install(missing: AgentsMissing) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from labrunner.experiment.authoring.authored import AgentPart
 from labrunner.experiment.authoring.part import Part, Text
 from labrunner.experiment.authoring.values import Env, HomeFiles, check_inner_path
+from labrunner.experiment.resolved import Runs
 
 SETTINGS: Final = ("effort", "turns", "system_prompt")
 Setting: TypeAlias = Literal["effort", "turns", "system_prompt"]
@@ -82,8 +83,17 @@ class AgentFile(AgentPart):
     may name `$model`, `$model_url` and `$model_key`."""
     install: InstallPart | None = None
     """What is installed on the host, and mounted read-only as `$agent_dir`."""
+    runs: Runs | None = None
+    """What it starts in the place of `command`: `solution`, each task's own, or `nothing`."""
     settings: dict[Setting, SettingPart] = {}
     """How it is told `effort`, `turns` and `system_prompt`; what does not stand here, it can't be told."""
+
+    @model_validator(mode="after")
+    def _start_one_thing(self) -> "AgentFile":
+        for field in ("command", "install", "dialects", "settings", "dir", "args", "files"):
+            if self.runs is not None and getattr(self, field):
+                raise ValueError(f"{field} stands beside runs, which starts nothing else; keep one of them")
+        return self
 
     @property
     def is_told(self) -> bool:

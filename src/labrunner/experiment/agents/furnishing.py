@@ -20,7 +20,7 @@ from labrunner.experiment.authoring.plain_file import read_authored
 from labrunner.experiment.authoring.problems import Problems, nearest
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import FileSource
-from labrunner.experiment.resolved import Folder, ModelEntry, NamedAgent, Network
+from labrunner.experiment.resolved import Folder, ModelEntry, NamedAgent, Network, Runs
 from labrunner.experiment.substitution import (
     BUILT_INS,
     UnfitBinding,
@@ -65,6 +65,8 @@ class Furnished:
     """What is not installed."""
     prompt: PromptUse | None = None
     """How its script uses the task's text; None: it does not."""
+    runs: Runs | None = None
+    """What it starts in the place of a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +335,13 @@ class Furnishing:
 def refuse_told(section: Section[AgentPart], told: str, problems: Problems) -> None:
     """Refuse what only an agent that is told its settings can be asked for."""
     for field in ("version", "model", *SETTINGS, "args", "files"):
+        if getattr(section.part, field):
+            problems.add(section.at(field).where, told)
+
+
+def refuse_started(section: Section[AgentPart], told: str, problems: Problems) -> None:
+    """Refuse a program beside what an agent runs in the place of one."""
+    for field in ("command", "dir"):
         if getattr(section.part, field):
             problems.add(section.at(field).where, told)
 

@@ -27,6 +27,7 @@ SECTIONS: Final[Mapping[type[Part], str]] = {
     authored.TaskSource: "tasks",
     task_row.TaskRow: "A task",
     authored.ResourcesPart: "resources of a task",
+    task_row.SolutionPart: "solution of a task",
     authored.VariantPart: "A variant",
     authored.SetupPart: "setup",
     authored.AgentPart: "agent",

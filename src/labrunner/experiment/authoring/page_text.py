@@ -72,12 +72,13 @@ The experiment's digest covers what is measured: tasks with their graders, varia
 sandbox, order, seed, replications, trust, `collect`, `grade_on_agent_failure`, `on_system_change`. Not
 covered: policy (`fail_on_error`, `continue_on_fail`, `retry_on_error`, `max_concurrency`, `breaker`,
 `budget`, `keep`, `min_free_disk_gb`), names for people (`name`, `description`, `tags`, `group`,
-`metadata`), `solution`, `pull` and `prune_images`, and where files lie.
+`metadata`), `pull` and `prune_images`, and where files lie. A task's `solution` is covered where the agent
+`oracle` carries it out, and nowhere else.
 
 A folder counts by content: each file's path, bytes and whether its owner may execute it, each link's
 target, each empty folder. In folders of agents and graders `__pycache__`, `*.pyc`, `.git` and `.lab`
 don't count; a workspace counts as it is.
 
-A folder that the agent can read (its `dir`, a task's `workspace`) and that holds the grader's folder or
-the file with hidden answers is refused.
+A folder that the agent can read (its `dir`, a task's `workspace`) and that holds the grader's folder, the
+folder of a solution or the file with hidden answers is refused.
 """

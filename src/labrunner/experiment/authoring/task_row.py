@@ -2,15 +2,15 @@
 
 # ruff: noqa: RUF012 - pydantic copies defaults
 
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Self
 
-from pydantic import PlainValidator, model_validator
+from pydantic import model_validator
 
 from labrunner.experiment.authoring.authored import GraderPart, ResourcesPart, SetupPart
 from labrunner.experiment.authoring.part import Part, Seconds, Text
-from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.authoring.values import (
     BadValue,
+    Command,
     Env,
     Files,
     GuestPath,
@@ -18,23 +18,30 @@ from labrunner.experiment.authoring.values import (
     Json,
     JsonMap,
     Shown,
-    parse_command,
 )
 
 
-def _parse_solution(value: object) -> dict[str, Any]:
-    """Decode a reference solution: a command, or `{dir: folder}`."""
-    if isinstance(value, str | list):
-        return {"command": parse_command(value)}
-    folder = value.get("dir") if isinstance(value, dict) and set(value) == {"dir"} else None
-    if not isinstance(folder, str) or not folder:
-        raise BadValue(f"must be a command or {{dir: folder}}, found {found(value)}")
-    return {"dir": folder}
+class SolutionPart(Part):
+    """How a task is solved: what the agent `oracle` runs, and no other agent sees."""
 
+    command: Command = ()
+    """What solves the task, in the working directory. Empty: `solve.sh` of `dir`."""
+    dir: Text | None = None
+    """Folder with the solution's files: `$agent_dir`, which is `/solution` too where sandboxes have a file
+    system of their own."""
+    env: Env = {}
+    """Variables for the command."""
 
-Solution: TypeAlias = Annotated[
-    dict[str, Any], PlainValidator(_parse_solution), Shown("command, or `{dir: folder}`")
-]
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_bare_command(cls, value: object) -> object:
+        return {"command": value} if isinstance(value, str | list) else value
+
+    @model_validator(mode="after")
+    def _has_something_to_run(self) -> Self:
+        if not self.command and self.dir is None:
+            raise BadValue("must be a command, or {dir: folder} with a solve.sh in it")
+        return self
 
 
 class TaskRow(Part):
@@ -48,8 +55,9 @@ class TaskRow(Part):
     """The task's text, as `prompt.txt`. null: `input`, when that is text, or its text field `prompt`."""
     target: Json = None
     """The hidden answer, for the grader only, as `target.json`."""
-    solution: Solution | None = None
-    """A reference solution. It is checked and kept, and not used yet."""
+    solution: Annotated[SolutionPart, Shown("command, or `{command, dir, env}`")] | None = None
+    """How the task is solved: a command, or a folder with a `solve.sh`. The agent `oracle` runs it; no other
+    agent sees anything of it."""
     image: Text | None = None
     """Image for this task, instead of the sandbox's."""
     workdir: GuestPath | None = None

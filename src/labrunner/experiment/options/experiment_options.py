@@ -99,6 +99,17 @@ EXPERIMENT_OPTIONS: Final = (
         take=spelling.as_texts,
     ),
     RunOption(
+        name="agent",
+        goal=ReadByName(Override("agents", tuple[str, ...])),
+        flags=("--agent",),
+        help="an agent by name instead of the experiment's: oracle, noop, codex, ./file.yaml (repeatable)",
+        word=list[str],
+        read=spelling.as_agents,
+        annotation="str | Sequence[str]",
+        about="Agents by name, each a variant, instead of the experiment's: `oracle`, `noop`, `codex`.",
+        take=spelling.as_agents,
+    ),
+    RunOption(
         name="set",
         goal=ReadByName(_SETS),
         flags=("--set",),

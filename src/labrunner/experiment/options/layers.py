@@ -8,7 +8,7 @@ import msgspec
 from labrunner.errors import InputError
 from labrunner.experiment.options.option import Entry, Override
 from labrunner.experiment.options.overrides import Overrides
-from labrunner.experiment.options.table import OPTIONS, OVERRIDES
+from labrunner.experiment.options.table import OPTIONS, OVERRIDES, flag
 
 
 def record_overrides(overrides: Overrides) -> dict[str, object]:
@@ -44,6 +44,17 @@ def refuse_python(overrides: Overrides, where: str) -> None:
     for option in OPTIONS:
         if not option.is_for_python_tasks or option.override is None:
             continue
+        if option.name == "model" and overrides.agents:
+            continue  # it is for the agent that stands in
         given = getattr(overrides, option.override.name)
         if given not in (None, (), {}) and (not isinstance(option.goal, Entry) or option.goal.key in given):
-            raise InputError(option.label, f"is for tasks written in Python; {where} is an experiment file")
+            told = f"is for tasks written in Python; {where} is an experiment file"
+            beside = f", whose agent is told one beside {flag('agent')}" if option.name == "model" else ""
+            raise InputError(option.label, told + beside)
+
+
+def refuse_files(overrides: Overrides) -> None:
+    """Refuse options that mean something for experiment files alone."""
+    if overrides.agents:
+        told = "is for experiment files; a task written in Python has a solver instead"
+        raise InputError(flag("agent"), f"{told}: {flag('solver')}")

@@ -54,6 +54,15 @@ def as_texts(given: Any, where: str) -> tuple[str, ...]:  # noqa: ANN401 - one o
     return tuple(str(each) for each in listed(given))
 
 
+def as_agents(given: Any, where: str) -> tuple[str, ...]:  # noqa: ANN401 - one of something, or many
+    """Agents by name, or files of agents, wherever they are read from later."""
+    names = as_texts(given, where)
+    is_file = [name.startswith((".", "/")) or name.endswith((".yaml", ".yml")) for name in names]
+    return tuple(
+        str(Path(name).resolve()) if is_path else name for name, is_path in zip(names, is_file, strict=True)
+    )
+
+
 def as_map(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A map of our own."""
     del where

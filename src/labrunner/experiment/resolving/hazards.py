@@ -7,6 +7,8 @@ may both change the system that a grader trusts, the author has to decide what f
 from collections.abc import Mapping
 from pathlib import Path
 
+from labrunner.experiment.authoring.problems import listed
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.tasks import task_file
@@ -36,6 +38,8 @@ def refuse_exposed(experiment: Experiment, reading: Reading) -> None:
 def _hidden(experiment: Experiment, reading: Reading) -> Mapping[Path, str]:
     graders = {task.grader.dir.path for task in experiment.tasks if task.grader.dir is not None}
     hidden = {Path(path): "the grader's folder" for path in graders}
+    solutions = {task.solution.dir for task in experiment.tasks if task.solution is not None}
+    hidden |= {Path(path): "the folder of a task's solution" for path in solutions if path is not None}
     if any(task.has_target or task.solution is not None for task in experiment.tasks):
         hidden[task_file(reading)[0].resolve()] = "the file with the tasks' hidden answers"
     return hidden
@@ -46,6 +50,19 @@ def _check(what: str, folder: str, hidden: Mapping[Path, str], reading: Reading)
         if path.is_relative_to(folder):
             problem = f"{what} holds {name} ('{path}'), so the agent could read it; move one of them"
             reading.problems.add(reading.document.where(()), problem)
+
+
+def refuse_unsolved(experiment: Experiment, reading: Reading) -> None:
+    """Refuse the oracle where a task has no solution that it could carry out."""
+    oracle = next((each for each in experiment.variants if each.agent.runs_solution), None)
+    unsolved = [task.id for task in experiment.tasks if task.solution is None]
+    if oracle is not None and unsolved:
+        told = f"variant '{oracle.id}' carries out each task's solution, and {listed(unsolved)}"
+        has = "has" if len(unsolved) == 1 else "have"
+        choose = f"choose others by {flag('sample_id')} or tasks.include"
+        reading.problems.add(
+            reading.document.where(("tasks",)), f"{told} {has} none; write `solution`, or {choose}"
+        )
 
 
 def refuse_unsaid(experiment: Experiment, reading: Reading) -> None:

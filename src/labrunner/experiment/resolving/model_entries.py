@@ -15,14 +15,18 @@ from labrunner.experiment.authoring.problems import nearest
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import BadValue, check_env_name
 from labrunner.experiment.model_script import read_script
-from labrunner.experiment.resolved import ModelEntry, ModelPrice
+from labrunner.experiment.resolved import Dialect, ModelEntry, ModelPrice
 from labrunner.experiment.resolving.gathering import Reading
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KEY_BEGINS: Final = ("sk-", "sk_", "AIza", "hf_", "gsk_", "xai-", "r8_", "pplx-")
 _LONGEST_NAME: Final = 24
 """Of a variable's name in which small letters stand beside digits: longer ones are keys."""
-_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+_KEYS: Final[Mapping[Dialect, str]] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
 
 
 def resolve_models(reading: Reading) -> Mapping[str, ModelEntry]:
@@ -33,7 +37,18 @@ def resolve_models(reading: Reading) -> Mapping[str, ModelEntry]:
         spot = Spot(origin=reading.document, path=("models", name))
         entries[name] = entry = _resolve(name, part, spot, reading)
         _check_name(entry, by_variable, spot, reading)
-    return entries
+    return {**_asked_for(reading), **entries}
+
+
+def _asked_for(reading: Reading) -> Mapping[str, ModelEntry]:
+    """The provider that the command line names for its agent: one that is known needs no entry."""
+    asked = (reading.overrides.model or "") if reading.overrides.agents else ""
+    name = asked.partition("/")[0]
+    return {
+        dialect: ModelEntry(name=dialect, dialect=dialect, key=key)
+        for dialect, key in _KEYS.items()
+        if dialect == name
+    }
 
 
 def pick_models(

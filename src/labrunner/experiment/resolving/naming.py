@@ -64,6 +64,13 @@ def task_names(bound: Iterable[str]) -> Names:
     return Names(built_ins=_without(refused), refused=refused)
 
 
+def solution_names(bound: Iterable[str], *, has_dir: bool) -> Names:
+    """Names for a task's solution, whose folder is the oracle's own."""
+    refused = dict.fromkeys(bound, _ALIKE) | {"grader_dir": _HIDDEN}
+    refused |= {} if has_dir else {"agent_dir": "is used, but solution.dir names no folder"}
+    return Names(built_ins=_without(refused), refused=refused)
+
+
 def path_names(bindings: Mapping[str, object]) -> Names:
     """Names for folders and images, which are looked up before there is a sandbox."""
     return Names(bindings=bindings, refused=dict.fromkeys(BUILT_INS, _INSIDE))

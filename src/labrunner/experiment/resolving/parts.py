@@ -8,6 +8,7 @@ from labrunner.experiment.authoring.authored import AgentPart, GraderPart, Metri
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import BadValue, check_env_name
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import (
     Agent,
     AgentLimits,
@@ -28,10 +29,9 @@ def resolve_agent(furnished: Furnished, names: Names, reading: Reading) -> Agent
     """Resolve a variant's agent."""
     section = furnished.section
     part, problems = section.part, reading.problems
-    if not part.command:
-        problems.add(
-            section.at("command").where, "is missing; say what starts the agent, as a list or a text"
-        )
+    if not part.command and furnished.runs is None:
+        told = "is missing; say what starts the agent, as a list or a text, or name an agent"
+        problems.add(section.at("command").where, f"{told}: use, or {flag('agent')}")
     _check_secrets(section, problems)
     return Agent(
         command=fill_all(part.command, names, section.at("command"), problems),
@@ -47,6 +47,7 @@ def resolve_agent(furnished: Furnished, names: Names, reading: Reading) -> Agent
         limits=_resolve_limits(part.limits),
         named=furnished.named,
         exit_tells=part.exit_tells,
+        runs=furnished.runs,
     )
 
 

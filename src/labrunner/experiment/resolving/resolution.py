@@ -23,17 +23,13 @@ from labrunner.experiment.resolved import (
     Variant,
 )
 from labrunner.experiment.resolving.gathering import Reading
-from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid
+from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid, refuse_unsolved
 from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.overlay import policy_parts
 from labrunner.experiment.resolving.selection import select_variants
+from labrunner.experiment.resolving.stand_ins import WrittenVariant, put_in_place
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
-from labrunner.experiment.resolving.variants import (
-    WrittenVariant,
-    resolve_variant,
-    sandbox_section,
-    written_variants,
-)
+from labrunner.experiment.resolving.variants import resolve_variant, sandbox_section, written_variants
 from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.experiment.substitution import names_in
 from labrunner.policy.budget import Budget
@@ -51,6 +47,7 @@ def resolve(document: Document, overrides: Overrides, source: str) -> Experiment
     tasks = written_tasks(reading)
     variants = written_variants(reading)
     chosen = select_variants(variants, overrides.variants, flag("variant"), problems)
+    chosen = put_in_place(chosen, reading)
     experiment = _experiment(tasks, chosen, reading, source)
     problems.stop_if_any()
     if reading.missing:
@@ -91,6 +88,7 @@ def _experiment(
     _check_prompts(experiment.tasks, resolved, reading)
     refuse_exposed(experiment, reading)
     refuse_unsaid(experiment, reading)
+    refuse_unsolved(experiment, reading)
     return replace(experiment, digest=digest_experiment(experiment))
 
 

@@ -1,5 +1,6 @@
 """The tasks of an experiment: read, checked, chosen, resolved."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from labrunner.experiment.resolved import (
     Network,
     Resources,
     Setup,
+    Solution,
     TaskSpec,
     WorkspaceFile,
 )
@@ -29,6 +31,7 @@ from labrunner.experiment.resolving.naming import (
     fill_env,
     fill_path,
     grader_names,
+    solution_names,
     task_names,
 )
 from labrunner.experiment.resolving.parts import host_network, resolve_grader, resolve_setup
@@ -38,6 +41,8 @@ from labrunner.experiment.sources.registry import read_rows
 from labrunner.experiment.sources.task_rows import Row, SourceRequest, inline_rows
 from labrunner.records.encoding import canonical
 
+SOLVE: Final = "solve.sh"
+"""What a folder with a solution is started by."""
 _NO_LIMITS: Final = Resources()
 """Of tasks that have none of their own."""
 
@@ -64,6 +69,8 @@ class WrittenTask:
 class TaskRules:
     """What holds for all tasks of an experiment: its grader, and what may be named."""
 
+    bound: Collection[str]
+    """Names of the variants' bindings."""
     names: Names
     """For what a task brings for setup, agent and grader alike."""
     grader_names: Names
@@ -106,6 +113,7 @@ def make_rules(
 ) -> TaskRules:
     """Resolve the experiment's own grader, where a task needs it."""
     rules = TaskRules(
+        bound=bound,
         names=task_names(bound),
         grader_names=grader_names(bound),
         kinds=kinds,
@@ -128,7 +136,7 @@ def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> TaskS
         prompt=row.text(),
         target=row.target,
         has_target=row.has_target,
-        solution=_solution(row, names, spot.at("solution"), reading),
+        solution=_solution(row, rules.bound, spot.at("solution"), reading),
         image=None if row.image is None else fill_path(row.image, {}, spot.at("image"), problems),
         workdir=row.workdir,
         workspace=_workspace(row, spot.at("workspace"), reading),
@@ -255,10 +263,31 @@ def _files(row: TaskRow, spot: Spot, reading: Reading) -> tuple[WorkspaceFile, .
     return tuple(files)
 
 
-def _solution(row: TaskRow, names: Names, spot: Spot, reading: Reading) -> dict[str, Any] | None:
-    if row.solution is None:
+def _solution(row: TaskRow, bound: Collection[str], spot: Spot, reading: Reading) -> Solution | None:
+    part, folder = row.solution, None
+    if part is None:
         return None
-    if "command" in row.solution:
-        return {"command": list(fill_all(row.solution["command"], names, spot, reading.problems))}
-    folder = reading.folder(reading.contents.tools, row.solution["dir"], spot)
-    return None if folder is None else {"dir": folder.path, "digest": folder.digest}
+    if part.dir is not None:
+        folder = reading.folder(reading.contents.tools, part.dir, spot.at("dir"))
+        if folder is None:
+            return None
+    names = solution_names(bound, has_dir=folder is not None)
+    command = fill_all(part.command, names, spot.at("command"), reading.problems)
+    if not command and folder is not None:
+        command = _script_of(folder, spot, reading)
+    return Solution(
+        command=command,
+        dir=None if folder is None else folder.path,
+        digest=None if folder is None else folder.digest,
+        env=fill_env(part.env, names, spot.at("env"), reading.problems),
+    )
+
+
+def _script_of(folder: Folder, spot: Spot, reading: Reading) -> tuple[str, ...]:
+    """What starts a folder's script: itself, where it is a program, else a shell."""
+    script = Path(folder.path) / SOLVE
+    if not script.is_file():
+        told = f"'{folder.path}' has no {SOLVE}; say what solves the task: {{dir: …, command: …}}"
+        reading.problems.add(spot.at("dir").where, told)
+    inside = f"${{agent_dir}}/{SOLVE}"
+    return (inside,) if os.access(script, os.X_OK) else ("sh", inside)

@@ -2,53 +2,24 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from labrunner.experiment.agents.agent_file import AgentFile
-from labrunner.experiment.agents.furnishing import Furnished, Furnishing, refuse_told
+from labrunner.experiment.agents.furnishing import Furnished, Furnishing, refuse_started, refuse_told
 from labrunner.experiment.agents.known_agents import name_agent, read_agent
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
-from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.digests import digest_variant
 from labrunner.experiment.options.table import flag
-from labrunner.experiment.resolved import ModelEntry, Variant
+from labrunner.experiment.resolved import ModelEntry, NamedAgent, Variant
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.model_entries import pick_models
 from labrunner.experiment.resolving.naming import agent_names, fill_path
 from labrunner.experiment.resolving.parts import host_network, resolve_agent, resolve_sandbox, resolve_setup
+from labrunner.experiment.resolving.stand_ins import Option, WrittenVariant, lay_agent
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.experiment.substitution import BUILT_INS, escape, is_name, scalar_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """An option of the command line as the origin of a field."""
-
-    name: str
-
-    def where(self, path: FieldPath) -> str:
-        """Name the option and the field that it sets."""
-        return f"{self.name}: {dotted(path)}"
-
-    def folder(self, path: FieldPath) -> Path:  # noqa: ARG002 - one folder for all fields
-        """Give the folder that lab was started in."""
-        return Path()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenVariant:
-    """A variant as it was written, and where."""
-
-    part: VariantPart
-    spot: Spot
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-        return self.part.id
 
 
 def written_variants(reading: Reading) -> Sequence[WrittenVariant]:
@@ -120,8 +91,7 @@ def resolve_variant(
 
 def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], reading: Reading) -> Furnished:
     """Merge what a variant's agent is: the experiment's, the variant's own, the command line's."""
-    base = Section.of(reading.file.agent, reading.document, "agent")
-    own = base.over(variant.part.agent, variant.spot.at("agent"))
+    own = lay_agent(_no_agent(reading), variant, reading)
     if own.part.use is None:
         refuse_told(own, "takes `use`, which names an agent that can be told", reading.problems)
         return Furnished(section=_over_options(own, reading))
@@ -130,13 +100,18 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
     known = None if use is None else read_agent(use, spot.folder, spot.where, reading.problems)
     if use is None or known is None:
         return Furnished(section=_over_options(own, reading))
-    merged = _over_options(_lay_over(known, variant, reading), reading)
+    below, name, runs = _brought(known, reading), name_agent(use), known.part.runs
+    merged = _over_options(lay_agent(below, variant, reading, is_stand_in=runs is not None), reading)
     if not known.part.is_told:
-        told = f"can't be told to the agent '{name_agent(use)}': its file is only a command"
+        what = "only a command" if runs is None else f"only to run {runs}"
+        told = f"can't be told to the agent '{name}': its file is {what}"
         refuse_told(merged, told, reading.problems)
-        return Furnished(section=merged)
+        if runs is None:
+            return Furnished(section=merged)
+        refuse_started(merged, told, reading.problems)
+        return Furnished(section=merged, named=NamedAgent(name=name), runs=runs)
     return Furnishing(
-        name=name_agent(use),
+        name=name,
         file=known.part,
         spot=known.spot,
         merged=merged,
@@ -156,14 +131,15 @@ def _over_options(own: Section[AgentPart], reading: Reading) -> Section[AgentPar
     return own.over(asked, Spot(origin=option, path=()))
 
 
-def _lay_over(known: Section[AgentFile], variant: WrittenVariant, reading: Reading) -> Section[AgentPart]:
-    """Lay what was written over the fields of the agent that it uses."""
-    base: Section[AgentPart] = Section.of(AgentPart(), reading.document, "agent")
+def _no_agent(reading: Reading) -> Section[AgentPart]:
+    return Section.of(AgentPart(), reading.document, "agent")
+
+
+def _brought(known: Section[AgentFile], reading: Reading) -> Section[AgentPart]:
+    """The fields of an agent that is used by name."""
     own = {name for name in known.part.model_fields_set if name in AgentPart.model_fields}
     brought = AgentPart.model_construct(own, **{name: getattr(known.part, name) for name in own})
-    below = base.over(brought, known.spot)
-    written = below.over(reading.file.agent, Spot(origin=reading.document, path=("agent",)))
-    return written.over(variant.part.agent, variant.spot.at("agent"))
+    return _no_agent(reading).over(brought, known.spot)
 
 
 def _matrix_variants(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from labrunner.experiment.authoring.problems import listed
-from labrunner.experiment.digests import measured, measured_change
+from labrunner.experiment.digests import measured, measured_change, measured_solution
 from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 
 _PLAIN: Final = (
@@ -25,6 +25,7 @@ def changes(old: Experiment, new: Experiment) -> tuple[str, ...]:
         *_plain(old, new),
         *_members("task", old.tasks, new.tasks),
         *_members("variant", old.variants, new.variants),
+        *_solutions(old, new),
     )
 
 
@@ -35,6 +36,18 @@ def _plain(old: Experiment, new: Experiment) -> Iterator[str]:
             yield f"{name} was {_shown(before)}, now {_shown(after)}"
     if measured_change(old) != measured_change(new):
         yield f"on_system_change was {old.on_system_change}, now {new.on_system_change}"
+
+
+def _solutions(old: Experiment, new: Experiment) -> Iterator[str]:
+    """Solutions count where the oracle carries them out."""
+    if not any(variant.agent.runs_solution for variant in new.variants):
+        return
+    before = {task.id: measured_solution(task) for task in old.tasks}
+    changed = [
+        task.id for task in new.tasks if task.id in before and before[task.id] != measured_solution(task)
+    ]
+    if changed:
+        yield f"solution changed for tasks: {listed(changed)}"
 
 
 def _members(

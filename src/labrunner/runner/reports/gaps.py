@@ -6,6 +6,7 @@ Rule: such a trial is `cancelled`, has no attempts, and names the folders of tho
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from labrunner.experiment.digests import digest_tried
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records.encoding.ids import Ids, make_trial_id
@@ -30,7 +31,7 @@ def make_gap(experiment: Experiment, slot: Slot, run_id: str, *, cut_off: tuple[
         attempt=1,
         ids=ids,
         task_digest=task.digest,
-        variant_digest=variant.digest,
+        variant_digest=digest_tried(variant, task),
         outcome="cancelled",
         verdict=None,
         primary_metric_name=None,

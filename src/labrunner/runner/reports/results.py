@@ -98,7 +98,8 @@ def read_results(paths: RunPaths, record: RunRecord | None = None) -> Results:
 
 def gather(experiment: Experiment, run_id: str, paths: RunPaths) -> Results:
     """Go through everything that is finished."""
-    expense, conduct, finished = Expense(), Conduct(), 0
+    idle = [variant.id for variant in experiment.variants if variant.agent.runs == "nothing"]
+    expense, conduct, finished = Expense(), Conduct(idle), 0
     earlier = read_earlier(paths, read_run(paths))
     with survey(paths) as seen:
         # The basis is noted first: a mark that comes in between makes it differ, and is not missed.

@@ -198,7 +198,7 @@ class _HistoryReader:
 
     def _standing(self, idx: int, row: TrialRow, fact: AttemptFact) -> Standing:
         slot = self._finder.schedule.slot(idx)
-        if row.variant_digest != self._finder.experiment.variants[slot.variant_idx].digest:
+        if row.variant_digest != self._finder.tried(slot):
             return "changed"
         is_same_task = row.task_digest == self._finder.experiment.tasks[slot.task_idx].digest
         if fact.outcome == "failed":

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from labrunner.errors import StoreError
+from labrunner.experiment.digests import digest_tried
 from labrunner.experiment.options.layers import read_overrides
 from labrunner.experiment.resolved import Experiment
-from labrunner.experiment.schedule import Schedule
+from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records.barrier import FRESH
 from labrunner.records.encoding.ids import Ids, make_trial_id
 from labrunner.records.rows import TrialRow
@@ -131,7 +132,9 @@ class SlotFinder:
         if not self._is_same(*task):
             return "the task or its grader changed"
         if not self._is_same(*variant):
-            return "the variant changed"
+            return (
+                "the variant changed" if not self._is_oracle(idx) else "the variant or the solution changed"
+            )
         if row.ids.trial_id in invalidated:
             return "invalidated"
         if row.outcome == "cancelled":
@@ -146,7 +149,7 @@ class SlotFinder:
         return (
             row.ids.trial_id not in source.invalidated
             and not was_spoilt(row)
-            and row.variant_digest == self.experiment.variants[slot.variant_idx].digest
+            and row.variant_digest == self.tried(slot)
             and is_regradable(self.experiment, slot)
             and (
                 row.task_digest == self.experiment.tasks[slot.task_idx].digest
@@ -157,8 +160,15 @@ class SlotFinder:
     def digests(self, row: TrialRow, idx: int) -> tuple[tuple[str, str], tuple[str, str]]:
         """The digests of task and variant that a trial has, each with the one that slot `idx` has."""
         slot = self.schedule.slot(idx)
-        task, variant = self.experiment.tasks[slot.task_idx], self.experiment.variants[slot.variant_idx]
-        return (row.task_digest, task.digest), (row.variant_digest, variant.digest)
+        task = self.experiment.tasks[slot.task_idx]
+        return (row.task_digest, task.digest), (row.variant_digest, self.tried(slot))
+
+    def tried(self, slot: Slot) -> str:
+        """The digest of what a slot's variant tries on its task."""
+        return digest_tried(self.experiment.variants[slot.variant_idx], self.experiment.tasks[slot.task_idx])
+
+    def _is_oracle(self, idx: int) -> bool:
+        return self.experiment.variants[self.schedule.slot(idx).variant_idx].agent.runs_solution
 
     def _is_same(self, before: str, now: str) -> bool:
         return before == now or (self.vouching is not None and self.vouching.covers(before, now))

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from labrunner.experiment.digests import digest_tried
 from labrunner.experiment.resolved import Experiment
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptFact, Cancelled, Completion, Failed, Graded
@@ -117,7 +118,7 @@ class Publisher:
     def _trial(
         self, assignment: Assignment, attempts: tuple[Completion, ...], ids: Ids, commit_id: str
     ) -> TrialRow:
-        last = attempts[-1]
+        last, task = attempts[-1], self.experiment.tasks[assignment.slot.task_idx]
         graded = last.end if isinstance(last.end, Graded) else None
         failed = last.end if isinstance(last.end, Failed) else None
         return TrialRow(
@@ -126,8 +127,8 @@ class Publisher:
             slot_commit_id=commit_id,
             attempt=last.attempt,
             ids=ids,
-            task_digest=self.experiment.tasks[assignment.slot.task_idx].digest,
-            variant_digest=self.experiment.variants[assignment.slot.variant_idx].digest,
+            task_digest=task.digest,
+            variant_digest=digest_tried(self.experiment.variants[assignment.slot.variant_idx], task),
             outcome="graded" if graded else "failed",
             verdict=graded.verdict if graded else None,
             primary_metric_name=graded.primary_metric_name if graded else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from labrunner.executor.door import Executor
-from labrunner.experiment.options.table import flag
+from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment, SandboxPlan
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
@@ -117,13 +117,12 @@ def _place_problem(place: Path) -> str | None:
 
 
 def check_solutions(experiment: Experiment) -> Iterator[Check]:
-    """Say what is written down and not used: people would wait for it to do something."""
+    """Say of solutions that nobody carries out how they are."""
     count = sum(task.solution is not None for task in experiment.tasks)
-    if count:
-        told = (
-            f"{count:,} of {len(experiment.tasks):,} tasks have one; it is checked and kept, and not used yet"
-        )
-        yield Check(name="solution", passed=True, message=told)
+    if count and not any(variant.agent.runs_solution for variant in experiment.variants):
+        told = f"{count:,} of {len(experiment.tasks):,} tasks have one, which no agent sees"
+        oracle = find_option("agent").spell("oracle")
+        yield Check(name="solution", passed=True, message=f"{told}; {oracle} carries them out")
 
 
 def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:

@@ -84,6 +84,8 @@ def phase_args(spec: SandboxSpec, phase: Phase, scratch: Scratch) -> Iterator[st
         yield from ("--dir", f"{AGENTLAB}/grader")
         if spec.agent_dir is not None:
             yield from ("--ro-bind", str(spec.agent_dir), f"{AGENTLAB}/agent")
+            if spec.agent_also_at is not None:
+                yield from ("--ro-bind", str(spec.agent_dir), spec.agent_also_at)
     yield from ("--bind", str(scratch.home), HOME, "--bind", str(scratch.tmp), TMP)
     yield from host_view().interpreter
     if phase.network.mode == "full":

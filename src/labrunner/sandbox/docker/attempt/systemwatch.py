@@ -105,7 +105,9 @@ class SystemWatch:
     @property
     def _working(self) -> tuple[str, ...]:
         """Where work is meant to be done."""
-        return (self.stage.basics.workdir, *self.stage.spec.plan.tmpfs)
+        spec = self.stage.spec
+        mounted = () if spec.agent_also_at is None else (spec.agent_also_at,)  # the engine makes its point
+        return (self.stage.basics.workdir, *spec.plan.tmpfs, *mounted)
 
     @property
     def _volumes(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def configure(spec: SandboxSpec, guest: Guest) -> dict[str, Any]:
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGKILL",  # whoever stops it need not wait: it would not listen to anything else
         "HostConfig": {
-            "Mounts": list(mounts(spec.folders, spec.agent_dir)),
+            "Mounts": list(mounts(spec.folders, spec.agent_dir, spec.agent_also_at)),
             "NetworkMode": guest.network,
             # Engines before 26 pass names on from internal networks, to the host's own name server. Nobody
             # listens on the container's loopback.
@@ -113,7 +113,9 @@ def check_enforced(plan: SandboxPlan, engine: EngineFacts) -> Check:
     )
 
 
-def mounts(folders: AttemptFolders, agent_dir: Path | None) -> Iterator[dict[str, Any]]:
+def mounts(
+    folders: AttemptFolders, agent_dir: Path | None, agent_also_at: str | None = None
+) -> Iterator[dict[str, Any]]:
     """What a container sees of the host."""
     yield _bind(folders.root, AGENTLAB, read_only=True)
     writable = (folders.workspace, folders.out, folders.state, folders.scratch, folders.ctl, folders.logs)
@@ -121,6 +123,8 @@ def mounts(folders: AttemptFolders, agent_dir: Path | None) -> Iterator[dict[str
         yield _bind(folder, f"{AGENTLAB}/{folder.name}", read_only=False)
     if agent_dir is not None:
         yield _bind(agent_dir, f"{AGENTLAB}/agent", read_only=True)
+        if agent_also_at is not None:
+            yield _bind(agent_dir, agent_also_at, read_only=True)
 
 
 def _bind(source: Path, target: str, *, read_only: bool) -> dict[str, Any]:
