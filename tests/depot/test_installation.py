@@ -26,7 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trees(place: Path) -> list[Path]:
-    return sorted((place / "cache" / "labrunner" / "agents" / "trees").iterdir())
+    return sorted((place / "cache" / "labrunner" / "agents" / "trees").glob("*"))
 
 
 def test_a_run_installs_what_is_missing_and_the_next_one_finds_it(place: Path) -> None:
@@ -58,10 +58,19 @@ def test_without_installing_a_missing_agent_is_refused(place: Path) -> None:
         answer = lab(*words, cwd=place)
         assert answer.code == 2
         assert (
-            "not installed on this host: obedient==1.0.0; try: lab agents install obedient==1.0.0"
+            "not installed on this host: obedient==1.0.0; try: lab agents install obedient.yaml==1.0.0"
             in answer.err
         )
     assert not (place / "cache").exists()
+
+
+def test_what_is_to_be_typed_for_a_missing_agent_installs_it(place: Path) -> None:
+    (place / "below").mkdir()
+    refused = lab("run", "--no-install", "../experiment.yaml", cwd=place / "below")
+    words = refused.err.strip().rpartition("; try: lab ")[2].split()
+    assert words == ["agents", "install", "../obedient.yaml==1.0.0"]
+    assert lab(*words, cwd=place / "below").code == 0
+    assert lab("run", "--no-install", "../experiment.yaml", cwd=place / "below").code == 0
 
 
 def test_two_releases_are_two_variants_side_by_side(place: Path) -> None:
@@ -120,6 +129,17 @@ def test_a_package_manager_that_fails_is_quoted(place: Path) -> None:
     assert "installing obedient==9.9.9 from npm: npm ended with" in answer.err
     assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
     assert trees(place) == []
+
+
+@pytest.mark.parametrize("version", ["latest", "../../1", "^1", "1 2"])
+def test_a_version_that_is_no_release_is_refused(place: Path, version: str) -> None:
+    told = f"must be one release, such as 1.2.3, found '{version}'"
+    answer = lab("agents", "install", f"./obedient.yaml=={version}", cwd=place)
+    assert (answer.code, told in answer.err) == (2, True)
+    write_named_experiment(place, f'{USE}, version: "{version}"')
+    answer = lab("run", cwd=place)
+    assert (answer.code, told in answer.err) == (2, True)
+    assert not (place / "cache").exists()
 
 
 def test_a_program_that_packages_do_not_have_is_told(place: Path) -> None:
@@ -183,19 +203,24 @@ def test_a_program_that_a_package_links_to_from_outside_is_refused(place: Path) 
     (tree / "node_modules/obedient/run.sh").symlink_to(place / "mine")
     install = InstallPart(npm="obedient", programs={"obedient": "node_modules/obedient/run.sh"})
     with pytest.raises(InstallFailed, match="lies outside of what is installed"):
-        write_launchers(Release(name="obedient", version="1", install=install), tree)
+        write_launchers(Release(name="obedient", version="1", install=install, use="obedient"), tree)
     assert (place / "mine").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.crash
 def test_a_killed_installation_is_none_and_can_be_made_again(place: Path) -> None:
     words = [LAB, "agents", "install", "./obedient.yaml"]
-    with subprocess.Popen(words, cwd=place, env=environment(), stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words, cwd=place, env=environment(), stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stderr is not None
         process.stderr.readline()  # it says that it begins
-        os.kill(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
     assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
+    for left in trees(place):
+        os.utime(left, (1, 1))
     assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
+    assert [tree.name[0] != "." for tree in trees(place)] == [True]
     assert lab("run", cwd=place).code == 0
 
 
@@ -215,7 +240,7 @@ def test_after_a_killed_removal_what_is_installed_next_is_whole(place: Path, poi
 def test_a_tree_that_nobody_wrote_down_is_replaced_where_it_is_another(place: Path) -> None:
     assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0
     [tree] = trees(place)
-    [line] = (tree.parents[1] / "installed").iterdir()
+    [line] = (tree.parents[1] / "installed").glob("*.json")
     line.unlink()
     (tree / "node_modules/obedient/run.sh").unlink()
     assert lab("agents", "install", "./obedient.yaml", cwd=place).code == 0

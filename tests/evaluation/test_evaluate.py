@@ -20,6 +20,7 @@ from labrunner.solve.scoring.metrics import accuracy, mean, std
 from labrunner.solve.values.sample import Sample, Target
 from labrunner.solve.values.score import Score
 from labrunner.solve.values.state import TaskState
+from tests.kit.depot.packages import write_named_experiment, write_npm_agent
 from tests.kit.solve.authoring import answering, make_task, run, samples, write_task
 
 
@@ -446,3 +447,16 @@ def test_a_function_without_task_above_it_is_refused_by_name(tmp_path: Path) -> 
 
     with pytest.raises(InputError, match="found 'plain'"):
         run(plain, tmp_path)
+
+
+def test_an_agent_that_is_not_installed_is_refused_with_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_npm_agent(tmp_path)
+    file = write_named_experiment(tmp_path, "use: ./obedient.yaml, model: main/gpt-5") / "experiment.yaml"
+    told = rf"obedient==1\.0\.0; try: lab agents install {tmp_path}/obedient\.yaml==1\.0\.0$"
+    with pytest.raises(InputError, match=told):
+        evaluate(file, log_dir=tmp_path / "runs")
+    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "runs").exists()

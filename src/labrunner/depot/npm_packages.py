@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.depot.carried import LIBRARIES, carry_libraries
-from labrunner.depot.package_tools import ask_tool, find_tool
+from labrunner.depot.package_tools import InstallFailed, ask_tool, find_tool
 from labrunner.experiment.agents.installed import Release, arch
 from labrunner.files.strangers.removal import remove_tree
 
@@ -24,8 +24,10 @@ _OPTIONS: Final = (
     "--no-package-lock",
     "--no-save",
     "--omit=dev",
-    "--loglevel=error",
+    "--loglevel=warn",
 )
+_LOST: Final = "TAR_ENTRY_ERROR"
+"""What npm calls a file that it could not write. It warns of it, and ends as if all were well."""
 
 
 def fetch_npm(release: Release, tree: Path) -> None:
@@ -33,9 +35,22 @@ def fetch_npm(release: Release, tree: Path) -> None:
     install = release.install
     named = (install.npm or "", *install.also)
     wanted = [each if "@" in each[1:] or "$version" in each else f"{each}@$version" for each in named]
-    _install([release.fill(each) for each in wanted], tree, release.label)
+    packages = [release.fill(each) for each in wanted]
+    _install(packages, tree, release.label)
+    for package in packages:
+        _check_version(package, tree, release.label)
     if install.node is not None:
         _bring_node(install.node, tree)
+
+
+def _check_version(package: str, tree: Path, label: str) -> None:
+    """Refuse a release that is another than was asked for: to npm, `1.2` is the newest of many."""
+    name, _, asked = package.rpartition("@")
+    if not name or ":" in name or not asked[:1].isdigit():
+        return  # a folder, an address, or a range that somebody wrote as such
+    facts = json.loads((tree / "node_modules" / name / "package.json").read_text(encoding="utf-8"))
+    if facts["version"] != asked:
+        raise InstallFailed(f"{label}: npm took {asked} for {name}@{facts['version']}; write a whole version")
 
 
 def node_program() -> Path:
@@ -64,7 +79,10 @@ def _install(packages: Sequence[str], folder: Path, label: str) -> None:
         "--libc=glibc",
         *packages,
     ]
-    ask_tool(argv, cwd=folder, doing=f"installing {label} from npm")
+    doing = f"installing {label} from npm"
+    said = ask_tool(argv, cwd=folder, doing=doing)
+    if lost := [line for line in said.splitlines() if _LOST in line]:
+        raise InstallFailed(f"{doing}: npm did not write all files, and said: {lost[-1]}")
     for left in ("package.json", "package-lock.json", "node_modules/.package-lock.json"):
         (folder / left).unlink(missing_ok=True)
     remove_tree(folder / "node_modules" / ".bin")

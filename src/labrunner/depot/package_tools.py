@@ -45,4 +45,4 @@ def ask_tool(argv: Sequence[str], *, cwd: Path, doing: str) -> str:
         said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
         told = "\n  ".join(said[-_SHOWN:]) or "nothing"
         raise InstallFailed(f"{doing}: {Path(argv[0]).name} ended with {done.returncode} and said:\n  {told}")
-    return done.stdout
+    return f"{done.stdout}\n{done.stderr}"

@@ -1,17 +1,18 @@
-"""Packages of PyPI, with the interpreter that runs them: that of lab, carried along.
+"""Packages of PyPI, with the interpreter that runs them, carried along.
 
-Rules: wheels only, so that nothing is built here. What tools write of their own way of installing is taken
-away: it would name folders of this host, and two hosts would have two digests of the same files.
+Rules: wheels only, but for packages that an agent's file names: nothing else is built here. What tools write
+of their own way of installing is taken away: it would name folders of this host, and two hosts would have
+two digests of the same files.
 """
 
 import shutil
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Final
 
 from labrunner.depot.carried import LIBRARIES, LOADER, carry_libraries, is_binary
-from labrunner.depot.package_tools import ask_tool, find_tool
+from labrunner.depot.interpreters import Interpreter, find_interpreter
+from labrunner.depot.package_tools import InstallFailed, ask_tool, find_tool
+from labrunner.experiment.agents.agent_file import InstallPart
 from labrunner.experiment.agents.installed import Release
 from labrunner.experiment.agents.shell_words import quote
 from labrunner.files.strangers.removal import remove_tree
@@ -44,14 +45,16 @@ def fetch_python(release: Release, tree: Path) -> None:
     install = release.install
     names = [release.fill(each) for each in (install.pypi or "", *install.also)]
     wanted = [each if set(each) & set("=<>~") else f"{each}=={release.version}" for each in names]
+    interpreter = find_interpreter(install.python, release.label)
     site = tree / SITE
-    ask_tool([*_installer(), "--target", str(site), *wanted], cwd=tree, doing=f"installing {release.label}")
+    argv = [*_installer(install, interpreter), "--target", str(site), *wanted]
+    ask_tool(argv, cwd=tree, doing=f"installing {release.label} from PyPI")
     remove_tree(site / "bin")
     for left in site.glob("*.dist-info/*"):
         if left.name in ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED"):
             left.unlink()
     (site / ".lock").unlink(missing_ok=True)
-    _carry_interpreter(tree)
+    _carry_interpreter(interpreter, tree)
 
 
 def write_python_start(name: str, target: str) -> str:
@@ -64,31 +67,25 @@ def write_python_start(name: str, target: str) -> str:
     return f'exec {loader} {program} {program} -I -X utf8 -c {quote(code)} "$here" "$@"\n'
 
 
-def _installer() -> list[str]:
-    tool = find_tool("uv", "pip")
+def _installer(install: InstallPart, interpreter: Interpreter) -> list[str]:
+    tool, python = find_tool("uv", "pip"), ["--python", str(interpreter.program)]
+    how = ["--quiet", "--only-binary=:all:", *(f"--no-binary={name}" for name in install.build)]
     if Path(tool).name.startswith("uv"):
-        return [
-            tool,
-            "pip",
-            "install",
-            "--quiet",
-            "--only-binary=:all:",
-            "--compile-bytecode",
-            "--python",
-            sys.executable,
-        ]
-    return [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--compile"]
+        return [tool, "pip", "install", *how, "--compile-bytecode", *python]
+    return [tool, *python, "install", *how, "--compile"]
 
 
-def _carry_interpreter(tree: Path) -> None:
-    """Copy the interpreter that lab runs on, its standard library, and what both need of this host."""
+def _carry_interpreter(interpreter: Interpreter, tree: Path) -> None:
+    """Copy an interpreter, its standard library, and what both need of this host."""
     home = tree / "python"
-    library = Path(sysconfig.get_path("stdlib"))
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     (home / "bin").mkdir(parents=True)
-    shutil.copyfile(Path(sys.base_prefix, "bin", version), tree / PYTHON)
+    shutil.copyfile(interpreter.program, tree / PYTHON)
     (tree / PYTHON).chmod(0o755)
-    shutil.copytree(library, home / "lib" / version, ignore=shutil.ignore_patterns(*_UNUSED))
+    library = home / "lib" / f"python{interpreter.version}"
+    try:
+        shutil.copytree(interpreter.library, library, ignore=shutil.ignore_patterns(*_UNUSED))
+    except shutil.Error as error:  # it goes on where it can't copy a file, and has a list in the end
+        raise InstallFailed(f"copying {interpreter.library}: {error.args[0][0][2]}") from error
     inside = [path for path in (tree / SITE).rglob("*.so*") if is_binary(path)]
     inside += [path for path in (home / "lib").rglob("*.so") if is_binary(path)]
     carry_libraries([tree / PYTHON, *inside], home / LIBRARIES)

@@ -19,6 +19,7 @@ from labrunner.executor.door import Executor
 from labrunner.executor.registry import LOCAL, FindsExecutor, make_named_executor
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.files.leases import sharing
 from labrunner.policy.pace import PACE, RunPace
 from labrunner.runner.concurrency import concurrency_of
 from labrunner.runner.leftovers.taking_up import resume
@@ -122,7 +123,8 @@ async def launch(beginning: Beginning, options: RunOptions, watch: Watch) -> Run
     if beginning.stand_in_front is not None:
         executor = beginning.stand_in_front(executor, paths)
     try:
-        return await _sit_down(plan, executor, watch, beginning.refuse)
+        with sharing(_list_installed(beginning.experiment)):
+            return await _sit_down(plan, executor, watch, beginning.refuse)
     except StoreError as error:
         error.add_note(_what_next(error, paths))
         raise
@@ -151,6 +153,12 @@ async def _sit_down(
         with suppress(SandboxFailed):
             await executor.reap(frozenset())
         return end
+
+
+def _list_installed(experiment: Experiment) -> list[Path]:
+    """Where agents by name are installed: nobody is to remove them meanwhile."""
+    agents = [variant.agent for variant in experiment.variants]
+    return [Path(agent.dir.path) for agent in agents if agent.named is not None and agent.dir is not None]
 
 
 def _make_run(beginning: Beginning, options: RunOptions) -> RunPaths:

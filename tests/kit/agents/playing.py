@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.experiment.agents.installed import check_installed, list_installed
-from tests.kit.agents.roles import ROLES
-from tests.kit.agents.stage import KEY, KEY_NAME, serve_script, write_play
+from tests.kit.agents.roles import ROLES, Role
+from tests.kit.agents.stage import KEY, KEY_NAME, TOLD, find_settings, serve_script, write_play
 from tests.kit.cli.calling import lab
 from tests.kit.gateway.owning import find_daemons
 
@@ -18,15 +18,17 @@ from trials t join calls c on c.trial_id = t.trial_id where c.purpose = 'generat
 """
 
 
-def check_play(agent: str, folder: Path, sandbox: dict[str, Any]) -> None:
+def check_play(agent: str, folder: Path, sandbox: dict[str, Any], role: Role | None = None) -> None:
     """Let an agent play three tasks; verdicts, tokens, money, conversation, key, nothing left behind."""
-    role = ROLES[agent]
+    role = role or ROLES[agent]
     with serve_script(role) as server:
         write_play(folder, agent, role, server.url, sandbox)
         ran = lab("run", "--run-id", "play", cwd=folder, env={KEY_NAME: KEY}, timeout=900)
     assert ran.code == 0, ran.err + ran.out
     assert server.keys
     assert server.keys <= {KEY, f"Bearer {KEY}"}, "the provider gets the real key, and nobody else has it"
+    if "system_prompt" in find_settings(agent):
+        assert any(TOLD["system_prompt"] in body for body in server.bodies), "its model hears it"
     rows = lab("query", "play", "--json", QUERY, cwd=folder).json()
     assert {row["task_id"]: row["verdict"] for row in rows} == (PASSES if role.shell else LACKS_A_SHELL)
     for row in rows:

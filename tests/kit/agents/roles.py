@@ -1,6 +1,6 @@
 """What a scripted model says to each agent of the catalogue: it edits a file, runs a command, gives up."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Call = dict[str, Any]
@@ -87,7 +87,15 @@ ROLES = {
     "mini-swe-agent": Role(
         dialect="openai", model="gpt-5", shell="bash", ending="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
     ),
+    "openhands": Role(
+        dialect="openai", model="gpt-4o", shell="terminal", more={"security_risk": "LOW", "summary": "count"}
+    ),
     "aider": Role(
         dialect="openai", model="gpt-4o", edit_text=AIDER_BLOCK, args=("notes.txt",), has_examples=True
     ),
 }
+SECOND_ROLES = {
+    agent: replace(ROLES[agent], dialect="anthropic", model="claude-sonnet-4-5")
+    for agent in ("aider", "mini-swe-agent", "openhands")
+}
+"""Of those that speak to two kinds of model, in the second."""

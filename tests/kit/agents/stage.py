@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import msgspec
 
+from labrunner.experiment.agents.known_agents import read_agent
+from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.model_script import Script
 from labrunner.gateway.scripting.scripted_transport import ScriptedTransport
 from tests.kit.agents.roles import Role
@@ -25,6 +27,8 @@ if [ "$$(cat $file 2>/dev/null)" = "$want" ]; then verdict=pass; else verdict=fa
 echo "{\\"verdict\\": \\"$$verdict\\"}" > "$$AGENTLAB_BENCHMARK_SCORE_PATH"
 """
 PRICES = {"input": 1.0, "output": 10.0}
+TOLD: dict[str, Any] = {"effort": "low", "turns": 20, "system_prompt": "--verse: answer in verse"}
+"""The system prompt begins like an option, and is none."""
 
 
 @dataclass
@@ -35,6 +39,8 @@ class ScriptedServer:
     keys: set[str] = field(default_factory=set)
     """What callers showed."""
     asked: int = 0
+    bodies: list[str] = field(default_factory=list)
+    """What callers sent."""
 
 
 @contextmanager
@@ -55,6 +61,7 @@ def serve_script(role: Role, answers: list[dict[str, Any]] | None = None) -> Ite
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             server.keys |= {self.headers[name] for name in KEY_HEADERS if self.headers[name]}
             server.asked += self.command == "POST"
+            server.bodies.append(body.decode(errors="replace"))
             path = self.path.removeprefix("/v1") if role.dialect == "openai" else self.path
             status, kind, content = asyncio.run(self.ask(path, body))
             self.send_response(status)
@@ -84,8 +91,15 @@ def serve_script(role: Role, answers: list[dict[str, Any]] | None = None) -> Ite
         listening.server_close()
 
 
+def find_settings(agent: str) -> dict[str, Any]:
+    """Settings that an agent can be told."""
+    found = read_agent(agent, Path(), agent, Problems())
+    assert found is not None
+    return {name: value for name, value in TOLD.items() if name in found.part.settings}
+
+
 def write_play(folder: Path, agent: str, role: Role, url: str, sandbox: dict[str, Any]) -> Path:
-    """Write the experiment: edit a file, run a command, fail on purpose."""
+    """Write the experiment: edit a file, run a command, fail on purpose. The agent is told all it can be."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"notes.txt": "old\n", "lines.txt": "1\n2\n3\n"}
 
@@ -114,6 +128,7 @@ def write_play(folder: Path, agent: str, role: Role, url: str, sandbox: dict[str
             "model": f"scripted/{role.model}",
             "args": list(role.args),
             "timeout_s": 180.0,
+            **find_settings(agent),
         },
         "sandbox": {"memory_mb": 3072, **sandbox},
         "keep": {"workspace": "always"},

@@ -48,6 +48,8 @@ class Recipe:
     """Of the C library, beside those that its programs need."""
     open_to_all: tuple[str, ...] = ()
     """Folders that every user may write."""
+    brought: tuple[tuple[str, Path], ...] = ()
+    """Names in the image, and files that are not this machine's own."""
 
     @property
     def tag(self) -> str:
@@ -118,12 +120,18 @@ def pack(recipe: Recipe) -> bytes:
             add_program(archive, recipe.shell, "bin/sh")
         for tool in recipe.tools:
             add_program(archive, tool, f"usr/bin/{tool.name}")
-        for library in recipe.libraries:
-            [path] = Path("/lib").glob(f"*-linux-gnu/{library}")
-            archive.add(path.resolve(), str(path)[1:])
+        add_further(archive, recipe)
         if recipe.python:
             add_python(archive)
     return packed.getvalue()
+
+
+def add_further(archive: tarfile.TarFile, recipe: Recipe) -> None:
+    for library in recipe.libraries:
+        [path] = Path("/lib").glob(f"*-linux-gnu/{library}")
+        archive.add(path.resolve(), str(path)[1:])
+    for name, path in recipe.brought:
+        archive.add(path.resolve(), name)
 
 
 @cache

@@ -11,11 +11,14 @@ from labrunner.sandbox.docker.engine.labels import PLACE
 from tests.kit.agents.depots import open_depot
 from tests.kit.agents.playing import check_play
 from tests.kit.agents.roles import ROLES
-from tests.kit.docker.testimages import CPLUSPLUS, GLIBC, NO_LIBC, Images
+from tests.kit.docker.musl import fetch_musl
+from tests.kit.docker.testimages import CPLUSPLUS, GLIBC, NO_LIBC, Images, Recipe
 
 WITH_CPLUSPLUS = ("goose",)
 WITHOUT_LIBC = ("codex", "mini-swe-agent")
 """Those that bring all that they need."""
+WITH_MUSL = ("claude-code", "codex", "gemini-cli", "opencode")
+"""Those that have a build for musl, are bound to no C library, or bring Node with theirs."""
 
 
 async def list_containers() -> list[str]:
@@ -54,3 +57,18 @@ def test_an_agent_plays_three_tasks_in_a_container(agent: str, tmp_path: Path, i
 @pytest.mark.parametrize("agent", WITHOUT_LIBC)
 def test_an_agent_needs_no_c_library_of_its_image(agent: str, tmp_path: Path, images: Images) -> None:
     check_play(agent, tmp_path, {"image": asyncio.run(images(NO_LIBC))})
+
+
+@pytest.fixture(scope="module")
+def musl(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    return fetch_musl(tmp_path_factory.mktemp("musl"))
+
+
+@pytest.mark.agents
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("agent", WITH_MUSL)
+def test_an_agent_plays_three_tasks_where_musl_is_the_c_library(
+    agent: str, tmp_path: Path, images: Images, musl: Recipe
+) -> None:
+    check_play(agent, tmp_path, {"image": asyncio.run(images(musl))})

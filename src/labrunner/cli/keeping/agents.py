@@ -128,7 +128,10 @@ def _find_release(text: str) -> Release:
     version = version or file.version or ""
     if not version:
         raise InputError(use, f"its file names no version; write one: lab agents install {use}==1.2.3")
-    return Release(name=name_agent(use), version=version, install=file.install)
+    release = Release(name=name_agent(use), version=version, install=file.install, use=use)
+    if (told := release.unfit()) is not None:
+        raise InputError(text, f"the version {told}")
+    return release
 
 
 def _plain(found: InstalledAgent) -> dict[str, object]:

@@ -40,6 +40,11 @@ class InstallPart(Part):
     `name>=1.2` of PyPI)."""
     node: Text | None = None
     """The release of Node that is brought along, for an agent that runs on it."""
+    python: Annotated[str, Field(pattern=r"^3\.[0-9]+$")] | None = None
+    """The release of Python that is brought along, such as 3.12, for an agent that does not run on lab's own.
+    It is on this host, or uv can fetch it."""
+    build: list[Text] = []
+    """Packages of PyPI that have no wheels, and are built here: their own code runs on the host then."""
     programs: Annotated[dict[ProgramName, Text | ProgramPart], Field(min_length=1)]
     """What the agent's command may call: name to a file below the folder, to `{glibc, musl}`, or, from PyPI,
     to `module:function`."""
@@ -50,6 +55,8 @@ class InstallPart(Part):
             raise ValueError("must name the package of one registry: npm, or pypi")
         if self.node is not None and self.npm is None:
             raise ValueError("node is for packages of npm; take it out")
+        if (self.python is not None or self.build) and self.pypi is None:
+            raise ValueError("python and build are for packages of PyPI; take them out")
         return self
 
     @model_validator(mode="after")

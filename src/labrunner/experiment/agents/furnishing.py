@@ -74,6 +74,8 @@ class Furnishing:
     """One use of an agent's file."""
 
     name: str
+    use: str
+    """What names it from here: its name, or the path of its file."""
     file: AgentFile
     spot: Spot
     """Where that was written."""
@@ -190,10 +192,11 @@ class Furnishing:
         if version is None:
             self._add("version", f"is missing, and the file of the agent '{self.name}' names none")
             return None
-        if not version[0].isalnum() or not version.isascii() or "/" in version or " " in version:
-            self._add("version", f"must be one release, such as 1.2.3, found '{version}'")
+        release = Release(name=self.name, version=version, install=self.file.install, use=self.use)
+        if (told := release.unfit()) is not None:
+            self._add("version", told)
             return None
-        return Release(name=self.name, version=version, install=self.file.install)
+        return release
 
     def _find_folder(self, release: Release | None) -> tuple[Folder | None, Release | None]:
         if release is None:

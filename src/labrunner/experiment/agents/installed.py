@@ -8,6 +8,8 @@ one that looks otherwise is digested again, and refused where that says somethin
 
 import os
 import platform
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,8 @@ from labrunner.records.encoding import canonical
 
 LAYOUT: Final = 1
 """Of what an installation makes of packages: a higher number asks for another one."""
+_RELEASE: Final = re.compile(r"[0-9][A-Za-z0-9.+_!-]*")
+"""Neither a tag such as `latest`, which is another release tomorrow, nor a path."""
 _ARCHITECTURES: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -34,11 +38,24 @@ class Release:
     name: str
     version: str
     install: InstallPart
+    use: str
+    """What names it on a command line: its name, or the path of its file."""
+
+    def unfit(self) -> str | None:
+        """Why this is no release; None when it is one."""
+        if _RELEASE.fullmatch(self.version):
+            return None
+        return f"must be one release, such as 1.2.3, found '{self.version}'"
 
     @property
     def label(self) -> str:
-        """How people write it."""
+        """How people call it."""
         return f"{self.name}=={self.version}"
+
+    @property
+    def request(self) -> str:
+        """How it is asked for on a command line."""
+        return shlex.quote(f"{self.use}=={self.version}")
 
     @property
     def recipe(self) -> str:
@@ -87,9 +104,9 @@ class AgentsMissing(InputError):
     def __init__(self, where: str, releases: tuple[Release, ...]) -> None:
         """Name the releases, and how they are installed."""
         self.releases = releases
-        labels = [release.label for release in releases]
-        told = f"not installed on this host: {', '.join(labels)}"
-        super().__init__(where, f"{told}; try: lab agents install {' '.join(labels)}")
+        told = f"not installed on this host: {', '.join(release.label for release in releases)}"
+        asked = " ".join(release.request for release in releases)
+        super().__init__(where, f"{told}; try: lab agents install {asked}")
 
 
 def agents_cache() -> Path:

@@ -31,7 +31,16 @@ AGENTS: Final = Registry(
 
 def find_agent(use: str, folder: Path, where: str) -> Path:
     """An agent's file. Raises InputError."""
-    return folder / use if _is_path(use) else AGENTS.find(use, where)
+    if not _is_path(use):
+        return AGENTS.find(use, where)
+    if not (path := folder / use).exists():
+        raise InputError(where, f"there is no file '{path}'")
+    return path
+
+
+def name_use(use: str, folder: Path) -> str:
+    """What names an agent on a command line, of one that is named in a folder: a path starts from here."""
+    return str(folder / use) if _is_path(use) else use
 
 
 def name_agent(use: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from labrunner.experiment.agents.agent_file import AgentFile
 from labrunner.experiment.agents.furnishing import Furnished, Furnishing, refuse_started, refuse_told
-from labrunner.experiment.agents.known_agents import name_agent, read_agent
+from labrunner.experiment.agents.known_agents import name_agent, name_use, read_agent
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
 from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
@@ -112,6 +112,7 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
         return Furnished(section=merged, named=NamedAgent(name=name), runs=runs)
     return Furnishing(
         name=name,
+        use=name_use(use, spot.folder),
         file=known.part,
         spot=known.spot,
         merged=merged,
