@@ -29,7 +29,6 @@ _UNUSED: Final = (
     "site-packages",
     "dist-packages",
     "config-*",
-    "__pycache__",
 )
 """Of the standard library: large, and nothing that a program needs."""
 _START: Final = """import sys
