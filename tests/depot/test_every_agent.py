@@ -64,7 +64,7 @@ def test_every_dialect_of_an_agent_is_played() -> None:
     played = {agent: {role.dialect} for agent, role in ROLES.items()}
     for agent, role in SECOND_ROLES.items():
         played[agent].add(role.dialect)
-    for agent in FILES:
+    for agent in ROLES:
         found = read_agent(agent, Path(), agent, Problems())
         assert found is not None
         assert set(found.part.dialects) == played[agent], agent

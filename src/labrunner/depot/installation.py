@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
+from labrunner.depot.headway import Tell, telling_progress
 from labrunner.depot.launchers import write_launchers
 from labrunner.depot.npm_packages import fetch_npm
-from labrunner.depot.headway import Tell, telling_progress
 from labrunner.depot.python_packages import fetch_python
 from labrunner.errors import LabError
 from labrunner.experiment.agents.installed import (
