@@ -70,6 +70,8 @@ class Told:
     """When its last attempt began, after the run's start; by default one trial a second."""
     usage: Mapping[str, float] = field(default_factory=dict)
     logs: tuple[FileRef, ...] = ()
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """Digests of folders that it kept."""
 
 
 Script = Callable[[Slot], Told | None]
@@ -247,6 +249,7 @@ def _timing(slot: Slot, told: Told, number: int, end: AttemptEnd) -> AttemptTimi
         usage=dict(told.usage),
         message=end.message if isinstance(end, Failed) else None,
         logs=told.logs,
+        folders=dict(told.folders),
     )
 
 

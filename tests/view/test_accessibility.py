@@ -25,7 +25,7 @@ PAGES = {
     "/run/bad": f"{HAS}('be read as they are')",
     f"/run/left/trial/{TRIAL}?tab=conversation": f"{HAS}('onerror=')",
     f"/run/left/trial/{TRIAL}?tab=terminal": f"{HAS}('onerror=')",
-    f"/run/left/trial/{TRIAL}?tab=files": f"{HAS}('transcript.jsonl')",
+    f"/run/left/trial/{TRIAL}?tab=files": f"{HAS}('transcript.jsonl') && {HAS}('onerror')",
     f"/run/left/trial/{TRIAL}?tab=grader": f"{HAS}('judged by')",
     f"/run/left/trial/{TRIAL}?tab=record": f"{HAS}('slot_commit_id')",
     f"/run/left/trial/{FAILED}": f"{HAS}('attempt 2')",

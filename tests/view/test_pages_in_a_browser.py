@@ -125,7 +125,7 @@ async def test_what_was_said_is_searched_as_somebody_types(tmp_path: Path) -> No
 async def test_hostile_output_is_shown_and_does_nothing(tmp_path: Path) -> None:
     write_left(tmp_path / "runs")
     async with viewing(tmp_path) as viewer:
-        for tab in ("conversation", "terminal", "grader", "record"):
+        for tab in ("conversation", "terminal", "files", "grader", "record"):
             shown = await viewer.open(f"/run/left/trial/{TRIAL}?tab={tab}", f"{HAS}('onerror=')")
             assert "owned" not in await viewer.page.run("document.title")
             assert not set("\x00\x1b\u202e\u200b") & set(shown)
@@ -159,7 +159,7 @@ async def test_pages_fit_a_phone_and_the_map_is_walked_by_arrows(tmp_path: Path)
             ("/run/left", READY),
             ("/run/left?said=look", "!!document.querySelector('.hits mark')"),
             (f"/run/left/trial/{TRIAL}?tab=terminal", f"{HAS}('onerror=')"),
-            (f"/run/left/trial/{TRIAL}?tab=files", f"{HAS}('transcript.jsonl')"),
+            (f"/run/left/trial/{TRIAL}?tab=files", f"{HAS}('transcript.jsonl') && {HAS}('onerror')"),
             ("/compare?a=left&flip=t4", "document.querySelectorAll('.scrolling').length == 2"),
             ("/query?run=left", "!!document.querySelector('.answer td')"),
         ):

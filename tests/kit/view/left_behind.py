@@ -38,6 +38,11 @@ TRANSCRIPT = "".join(
 ).encode()
 LINK = "logs/link.stdout"
 FILES = {"logs/agent.stdout": HOSTILE, "transcript.jsonl": TRANSCRIPT, LINK: b"outside"}
+KEPT = {
+    f'<img src=x onerror="{SHOUT}">.txt': HOSTILE.replace(b"\x00", b"").replace(b"\xff\xfe", b""),
+    "\u202egnp.bytes": b"\0" + HOSTILE,
+}
+"""What a trial left in its workspace."""
 PLANTED = "#app script, #app img, #app iframe, #app a[href^=javascript]"
 """What hostile text would have made of a page."""
 TRIAL = make_trial_id("a", "t0", 0)
@@ -52,7 +57,11 @@ def refer(path: str) -> FileRef:
 def script(slot: Slot) -> Told | None:
     match slot.schedule_idx:
         case 0:
-            return Told(logs=tuple(map(refer, FILES)), prediction=HOSTILE.decode(errors="replace"))
+            return Told(
+                logs=tuple(map(refer, FILES)),
+                prediction=HOSTILE.decode(errors="replace"),
+                folders={"workspace": canonical.digest("another")},
+            )
         case 2 | 6:
             return Told(value=None, errors=(Cause.SANDBOX, Cause.PROVIDER))
         case 5:
@@ -74,6 +83,9 @@ def write_left(runs_dir: Path, run_id: str = "left", *, has_link: bool = False) 
     (folder / "logs/agent.stdout").write_bytes(HOSTILE)
     (folder / "transcript.jsonl").write_bytes(TRANSCRIPT)
     (folder / LINK).write_bytes(FILES[LINK])
+    (folder / "workspace").mkdir()
+    for name, data in KEPT.items():
+        (folder / "workspace" / name.replace("/", "|")).write_bytes(data)
     if has_link:
         (folder / LINK).rename(runs_dir.parent / "outside")
         (folder / LINK).symlink_to(runs_dir.parent / "outside")

@@ -76,7 +76,7 @@ async def test_a_file_shows_the_run_its_trials_and_the_comparison_by_a_double_cl
 
 async def test_hostile_output_in_a_file_is_shown_and_does_nothing(tmp_path: Path) -> None:
     async with opened(write_left(tmp_path / "runs"), tmp_path) as (page, url):
-        for tab in ("conversation", "terminal", "grader", "record"):
+        for tab in ("conversation", "terminal", "files", "grader", "record"):
             shown = await look(page, f"{url}#/run/left/trial/{TRIAL}?tab={tab}", f"{HAS}('onerror=')")
             assert "owned" not in await page.run("document.title")
             assert not set("\x00\x1b\u202e\u200b") & set(shown)

@@ -14,7 +14,7 @@ import pytest
 from labrunner.errors import InputError
 from labrunner.view.web.webserver import Served, cookie_name, make_guard, serving
 from tests.kit.made_runs import mark
-from tests.kit.view.left_behind import FAILED, HOSTILE, LINK, TRIAL, refer, write_left
+from tests.kit.view.left_behind import FAILED, HOSTILE, KEPT, LINK, TRIAL, refer, write_left
 
 
 @asynccontextmanager
@@ -112,6 +112,26 @@ async def test_no_path_leads_out(tmp_path: Path) -> None:
     async with asking(tmp_path / "runs") as ask:
         found = {path: (await ask.get(path))[0] for path in PATHS_OUT}
     assert set(found.values()) == {404}, found
+
+
+async def test_what_was_kept_in_a_folder_is_told_and_given_by_digest(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    asked = f"run=left&trial={TRIAL}&attempt=1"
+    async with asking(tmp_path / "runs") as ask:
+        (folder,) = (await ask.told(f"/api/folders?{asked}"))["folders"]
+        found = {change["path"]: change for change in folder["changes"]}
+        assert folder["note"] == "it was changed since it was kept"
+        assert {change["how"] for change in found.values()} == {"added"}
+        assert "\\u202egnp.bytes" in found
+        assert [change["why_none"] for change in found.values() if "patch" not in change] == ["no text"]
+        for change in found.values():
+            status, body = await ask.get(f"/api/raw?{asked}&digest={change['digest']}")
+            assert (status, body in KEPT.values()) == (200, True)
+            assert ask.headers["Content-Disposition"].startswith('attachment; filename="workspace_')
+            assert "sandbox" in ask.headers["Content-Security-Policy"]
+        for digest in ("sha256:0", "workspace/x", "../1/workspace/x"):
+            assert (await ask.get(f"/api/raw?{asked}&digest={digest}"))[0] == 404
+        assert (await ask.get(f"/api/folders?run=left&trial={TRIAL}&attempt=7"))[0] == 404
 
 
 async def test_files_are_given_by_digest_as_downloads_and_never_through_links(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ const OPEN = 5;
 
 /** @param {any} each @returns {string} how many files of each kind */
 function sum(each) {
-  const counts = Object.entries(HOW).map(([how, word]) => [word, each.changes.filter((/** @type {any} */ change) => change.how === how).length]);
-  const told = counts.filter(([, number]) => number).map(([word, number]) => `${number} ${word}`);
+  const counts = [...new Set(Object.values(HOW))].map((word) => [word, each.changes.filter((/** @type {any} */ change) => HOW[change.how] === word).length]);
+  const told = counts.filter(([, number]) => number).map(([word, number]) => (word === "kept" ? counted(number, "file") : `${number} ${word}`));
   return [...told, each.same ? `${count(each.same)} as they were` : ""].filter(Boolean).join(", ");
 }
 
@@ -100,12 +100,12 @@ function Changed({ run, told, folder, change, isOpen }) {
   const [shows, setShows] = useState(isOpen);
   const [isWhole, setWhole] = useState(false);
   const file = { path: `${folder}/${change.path}`, attempt: told.shown_attempt, digest: change.digest, size: change.size };
-  const kind = change.kind === "file" ? "" : change.kind;
-  const facts = [HOW[change.how], kind, change.how === "mode" && (change.kind === "program" ? "may be run now" : "may not be run any more"), change.digest && size(change.size), change.why_none !== kind && change.why_none];
+  const kind = change.kind === "file" || change.how === "mode" ? "" : change.kind;
+  const facts = [change.how !== "kept" && HOW[change.how], kind, change.how === "mode" && (change.kind === "program" ? "may be run now" : "may not be run any more"), change.digest && size(change.size), change.why_none !== kind && change.why_none];
   return html`<div class="change">
-    <p><span class=${`sign ${change.how}`} aria-hidden="true">${SIGNS[change.how]}</span><button class="plain" aria-expanded=${shows} onClick=${() => setShows(!shows)}>${change.path}</button>
+    <p><span class=${`sign ${change.how}`} aria-hidden="true">${SIGNS[change.how]}</span>${change.patch ? html`<button class="plain" aria-expanded=${shows} onClick=${() => setShows(!shows)}>${change.path}</button>` : html`<span>${change.path}</span>`}
       <span class="dim">${facts.filter(Boolean).join(", ")}</span>
-      ${change.digest && !isFile && html`<button aria-expanded=${isWhole} onClick=${() => setWhole(!isWhole)}>${isWhole ? "close" : "whole"}</button>`}
+      ${change.digest && !isFile && html`<button aria-expanded=${isWhole} onClick=${() => setWhole(!isWhole)}>${isWhole ? "close it" : "whole file"}</button>`}
       ${change.digest && html`<${Download} run=${run} told=${told} file=${file}/>`}</p>
     ${shows && change.patch && html`<${Diff} text=${change.patch}/>`}
     ${isWhole && html`<${Text} run=${run} told=${told} file=${file}/>`}

@@ -38,7 +38,7 @@ function Found({ told }) {
   const most = Math.max(0, ...told.rows.map((/** @type {any[]} */ row) => Math.abs(Number(row[drawn]) || 0)));
   const write = (/** @type {any} */ value) => (value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
   return html`<div class="scrolls"><table class="answer">
-    <thead><tr>${told.columns.map((/** @type {string} */ name, /** @type {number} */ at) => html`<th class=${isNumber[at] ? "n" : ""}>${name}</th>`)}${most > 0 && html`<th>${told.columns[drawn]}, drawn</th>`}</tr></thead>
+    <thead><tr>${told.columns.map((/** @type {string} */ name, /** @type {number} */ at) => html`<th class=${isNumber[at] ? "n" : ""}>${name}</th>`)}${most > 0 && html`<th class="drawn">${told.columns[drawn]}, drawn</th>`}</tr></thead>
     <tbody>${told.rows.map((/** @type {any[]} */ row) => html`<tr>${row.map((value, at) => html`<td class=${isNumber[at] ? "n" : ""}>${write(value)}</td>`)}
       ${most > 0 && html`<td class="bars"><span class="share" style=${{ width: `${(100 * Math.abs(Number(row[drawn]) || 0)) / most}%` }}></span></td>`}</tr>`)}</tbody>
   </table></div>`;

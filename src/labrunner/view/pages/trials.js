@@ -93,7 +93,7 @@ function Row({ row, place, run, isChosen }) {
     <span role="cell" class="n dim">${row.slot}</span>
     <span role="cell" class="grows"><a href=${link(run, row.trial_id)} title=${row.task}>${row.task}</a></span>
     <span role="cell" class="grows" title=${row.variant}>${row.variant}</span>
-    <span role="cell" class="n">${row.repl}</span>
+    <span role="cell" class="n">${row.repl + 1}</span>
     <span role="cell"><${Ending} ending=${row.ending} value=${row.value}/></span>
     <span role="cell" class="n">${row.value === undefined || row.value === null ? "" : figure(row.value)}</span>
     <span role="cell" class="n">${row.attempts > 1 ? html`<b>${row.attempts}</b>` : row.attempts}</span>
