@@ -58,6 +58,7 @@ POINTS: Final = (
     "recover.done",
     "depot.forgotten",
     "depot.moved",
+    "layer.written",
 )
 
 hits: Final[Counter[str]] = Counter()

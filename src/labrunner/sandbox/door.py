@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from labrunner.experiment.resolved import Network, SandboxPlan
+from labrunner.files.layering.layernote import LayerNote
 from labrunner.sandbox.marks import Mark, RunMark
 
 
@@ -142,6 +143,8 @@ class Demands:
     """An agent's changes there are held against it: it is not graded."""
     renews_changed: bool = False
     """Where an agent changed something there, or may have, the grader wants a pristine sandbox, too."""
+    keeps_work: bool = False
+    """What the agent left is wanted beyond its sandbox, also where it worked in a folder of its image."""
     place: Path | None = None
     """The folder below which attempts will lie; a probe is made where they will be."""
 
@@ -265,6 +268,8 @@ class AgentRun:
     """Paths outside its folders that the agent changed; None where the sandbox can't tell."""
     facts: Mapping[str, int | str | bool] = field(default_factory=dict)
     """What was seen at the barrier: counts and words for people."""
+    layer: LayerNote | None = None
+    """What was taken of its work in a folder of its image, where somebody wants it."""
 
 
 SurvivorPhase = Literal["not_begun", "setup", "agent", "barrier", "grader", "exited", "died"]

@@ -11,6 +11,12 @@ HOME = "/home/agent"
 TMP = "/tmp"
 SOLUTION = "/solution"
 """Where else the oracle's folder is: scripts of other people's tasks name it."""
+SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys"),
+    *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin"),
+    *("/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/var/lib"),
+)
+"""Folders of an image with what graders are run by."""
 
 
 def guest_paths(python: str) -> GuestPaths:
@@ -29,6 +35,19 @@ def guest_paths(python: str) -> GuestPaths:
 def is_of_attempt(path: str) -> bool:
     """Whether a path inside lies in the attempt's own folders, which outlive its sandbox."""
     return PurePosixPath(path).is_relative_to(AGENTLAB)
+
+
+def works_in_image(workdir: str | None) -> bool:
+    """Whether agents work in a folder of their image, which is in no other container as they leave it."""
+    return workdir is not None and not is_of_attempt(workdir)
+
+
+def can_be_carried(workdir: str | None) -> bool:
+    """Whether work in a folder of an image can be put into another container: not where the system lies."""
+    if workdir is None or not works_in_image(workdir):
+        return False
+    path, system = PurePosixPath(workdir), tuple(map(PurePosixPath, SYSTEM))
+    return not any(path.is_relative_to(place) or place.is_relative_to(path) for place in system)
 
 
 def find_python() -> str:

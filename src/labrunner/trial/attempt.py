@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from labrunner.errors import AttemptFailed, SystemBroken
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
@@ -181,16 +182,17 @@ class _Attempt:
             self._ledger.note_calls(calls)
 
     def _has_left_nothing(self) -> bool:
-        """Whether the agent did nothing that could be seen, where it worked in the workspace."""
-        works_elsewhere = phases.sandbox_plan(self._scene).workdir is not None
-        if works_elsewhere or self._ledger.run.system_changes:
+        """Whether the agent did nothing that could be seen, where it worked."""
+        run = self._ledger.run
+        if phases.sandbox_plan(self._scene).workdir is not None and not (run.layer and run.layer.is_empty):
             return False
-        return is_untouched(self._scene.folders)
+        return not run.system_changes and is_untouched(self._scene.folders)
 
     async def _complete(self, end: AttemptEnd) -> Completion:
         if isinstance(end, Failed) and end.reason == DISK_FULL:
             # It may be what fills the disk, and keeping it would keep every other attempt from its work.
-            await asyncio.to_thread(remove_if_possible, self._scene.folders.workspace)
+            for path in (self._scene.folders.workspace, self._scene.folders.root / LAYER):
+                await asyncio.to_thread(remove_if_possible, path)
         keep = self._scene.context.experiment.policy.keep.workspace
         masker, keeps = self._ledger.masker, keeps_workspace(keep, end)
         await asyncio.to_thread(self._hear_calls)

@@ -92,6 +92,7 @@ def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or is_strict),
         refuses_changes=not is_fresh and must_not_change_system(experiment),
         renews_changed=not is_fresh and experiment.on_system_change == "afresh" and not is_strict,
+        keeps_work=experiment.policy.keep.workspace != "never",
     )
 
 

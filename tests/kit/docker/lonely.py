@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +55,7 @@ class Lonely:
     """What follows from a changed system."""
     repeatable: bool = False
     user: str | None = None
+    workdir: str | None = None
     token: str = field(default_factory=make_token)
 
     @property
@@ -74,7 +77,7 @@ class Lonely:
         variant = make_variant(
             agent=make_agent(command=step("agent", self.agent), user=self.user),
             setup=Setup(command=step("setup", self.setup)),
-            sandbox=make_sandbox(kind="docker", image=self.image, memory_mb=256),
+            sandbox=make_sandbox(kind="docker", image=self.image, memory_mb=256, workdir=self.workdir),
         )
         return make_experiment(
             tasks=(make_task(grader=grader),),
@@ -107,13 +110,14 @@ class Lonely:
             while self.started() != list(started):
                 await asyncio.sleep(0.02)
 
-    def start_runner(self, stop: str = "") -> "subprocess.Popen[bytes]":
-        """Carry the attempt out in a process of its own; it stops where it is told, and says so."""
+    def start_runner(self, stop: str = "", die_at: str = "") -> "subprocess.Popen[bytes]":
+        """Carry the attempt out in a process of its own; it stops where it is told, and says so, or dies."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
         (self.run_dir / "trials").mkdir(exist_ok=True)
         settings = {**self.__dict__, "run_dir": str(self.run_dir), "stop": stop}
         argv = [sys.executable, "-m", "tests.kit.docker.lonely", json.dumps(settings)]
-        return subprocess.Popen(argv, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE)
+        env = {**os.environ, **({"LAB_DIE_AT": die_at} if die_at else {})}
+        return subprocess.Popen(argv, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, env=env)
 
     async def adopt(self, survivor: Survivor) -> Completion:
         """Go on with the attempt, and remove what is left of it."""
@@ -172,8 +176,28 @@ def stop_at(place: str) -> None:
         Ledger._timing = stand  # type: ignore[assignment,method-assign]
 
 
+def stop_when_put() -> None:
+    """Make it stand still when a layer was unpacked, and nobody knows it yet."""
+    from labrunner.sandbox.docker.engine.client import Engine
+
+    unpack = Engine.unpack
+
+    async def unpack_until(
+        engine: Engine, container: str, path: str, pieces: AsyncGenerator[bytes, None]
+    ) -> None:
+        await unpack(engine, container, path, pieces)
+        sys.stdout.write("stopped\n")
+        sys.stdout.flush()
+        await asyncio.sleep(600)
+
+    Engine.unpack = unpack_until  # type: ignore[assignment,method-assign]
+
+
 async def main(settings: dict[str, str]) -> None:
-    stop_at(settings.pop("stop"))
+    stop = settings.pop("stop")
+    stop_at(stop)
+    if stop == "half_put":
+        stop_when_put()
     lonely = Lonely(**{**settings, "run_dir": Path(settings["run_dir"])})  # type: ignore[arg-type]
     executor = lonely.executor()
     try:

@@ -71,6 +71,22 @@ BATTLEFIELD = Recipe(
     files=(("tools/judge", "honest\n"), ("opt/tool", "honest\n"), ("usr/local/bin/tool", "honest\n")),
     open_to_all=("usr/local/bin",),
 )
+WORKBENCH = Recipe(
+    name="workbench",
+    python=True,
+    files=(
+        ("app/kept.txt", "as it was\n"),
+        ("app/changed.txt", "before\n"),
+        ("app/gone.txt", "soon gone\n"),
+        ("app/folder/inner.txt", "inner\n"),
+        ("app/emptied/old.txt", "old\n"),
+        ("app/emptied/more/old.txt", "old\n"),
+        ("app/turned/file.txt", "a folder's\n"),
+        ("usr/bin/judge", "honest\n"),
+    ),
+    open_to_all=("app",),
+)
+"""Work lies in a folder of the image."""
 GLIBC = Recipe(
     name="glibc",
     tools=(Path("/bin/bash"),),

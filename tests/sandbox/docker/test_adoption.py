@@ -294,6 +294,40 @@ async def test_whoever_comes_next_judges_afresh_too(
     assert await containers(engine, lonely) == []
 
 
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("moment", ["half_taken", "barrier", "made_afresh", "half_put", "grader"])
+async def test_work_in_the_image_is_neither_lost_nor_done_twice(
+    lonely: Lonely, heir: LocalExecutor, engine: Engine, tmp_path: Path, moment: str, user: str | None
+) -> None:
+    lonely.user, lonely.where, lonely.workdir = user, "fresh", "/home/app"
+    lonely.agent = "rm old; mv d e; echo done > answer; echo x >> count; exit 4"
+    lonely.setup = "touch old; mkdir d; echo in > d/in; chmod 777 . d"
+    lonely.grade = f"[ ! -e old ] && [ ! -e d ] && [ -e e/in ] && [ $$(wc -l < count) = 1 ] && {lonely.grade}"
+    stops = {"half_taken": "", "grader": ""}
+    dies = "layer.written:1" if moment == "half_taken" else ""
+    runner = lonely.start_runner(stop=stops.get(moment, moment), die_at=dies)
+    await lonely.until("setup")
+    lonely.go("setup", "agent")
+    if moment == "half_taken":
+        await asyncio.to_thread(runner.wait, 60)
+        assert [path.name for path in lonely.folders.root.glob("layer*")] == ["layer.tar.zst.part"]
+    elif moment == "grader":
+        await lonely.until(*ALL)
+    else:
+        wait_for_word(runner)
+    kill(runner)
+
+    survivor = await only(heir)
+    lonely.go("grader")
+    completion = await lonely.adopt(survivor)
+    assert lonely.started() == ALL
+    assert isinstance(completion.end, Graded)
+    assert (completion.end.verdict, completion.barrier) == ("pass", "fresh_container")
+    assert facts(completion) == await undisturbed(lonely, tmp_path / "calm")
+    assert [path.name for path in lonely.folders.root.glob("layer*")] == ["layer.tar.zst"]
+    assert await containers(engine, lonely) == []
+
+
 async def test_the_second_try_of_a_grader_is_counted_after_a_crash(
     lonely: Lonely, heir: LocalExecutor, tmp_path: Path
 ) -> None:

@@ -315,9 +315,10 @@ async def test_preflight_names_what_is_wrong(maker: DockerMaker, images: Images)
     assert "asks for cpus: 1000" in failed(await maker.preflight(greedy))["limits"]
     away = make_sandbox(kind="docker", image=app.image, workdir="/src")
     assert "there is no folder /src in this image" in failed(await maker.preflight(away))["container"]
-    assert "fresh" in failed(await maker.preflight(away, Demands(fresh_grader=True)))["grader.where"]
-    told = failed(await maker.preflight(away, Demands(renews_changed=True)))["on_system_change"]
-    assert "/src" in told
+    stuck = make_sandbox(kind="docker", image=app.image, workdir="/usr")
+    assert "elsewhere" in failed(await maker.preflight(stuck, Demands(fresh_grader=True)))["grader.where"]
+    told = failed(await maker.preflight(stuck, Demands(renews_changed=True)))["on_system_change"]
+    assert "/usr" in told
     assert "flag" in told
     assert "refuse" in told
     fleeting = make_sandbox(kind="docker", image=app.image, workdir="/src/x", tmpfs={"/src": "size=1m"})

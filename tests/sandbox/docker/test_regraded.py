@@ -130,13 +130,47 @@ def test_a_run_in_containers_is_graded_again_by_another_grader(tmp_path: Path, a
         assert (after["killer"]["verdict"], after["killer"]["ended_by"]) == ("fail", "wrapper_killed")
 
 
-def test_what_an_agent_left_in_its_image_can_not_be_graded_again(tmp_path: Path, ash: str) -> None:
-    text = EXPERIMENT.format(image=ash, user="null").replace("memory_mb", "workdir: /home, memory_mb")
-    lab = Lab(tmp_path, text.replace("../state", "/agentlab/state"))
+def in_image(text: str, workdir: str) -> str:
+    return text.replace("memory_mb", f"workdir: {workdir}, memory_mb").replace("../state", "/agentlab/state")
+
+
+@pytest.mark.parametrize("user", ["null", "app"])
+def test_what_an_agent_left_in_its_image_is_graded_again(tmp_path: Path, ash: str, user: str) -> None:
+    lab = Lab(tmp_path, in_image(EXPERIMENT.format(image=ash, user=user), "/home/app"))
+    text = (tmp_path / "experiment.yaml").read_text()  # the folder is root's
+    opened = text.replace("input: right}", "input: right, setup: {command: chmod 777 .}}")
+    (tmp_path / "experiment.yaml").write_text(opened)
+    assert lab("run", "--run-id", "x", "--task-id", "good").returncode == 0
+
+    done = lab("regrade", "x", "--run-id", "the-run")
+    again = lab("regrade", "the-run", "--grader", "lenient", "--run-id", "third")
+
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert [lab.trials(run)["good"]["verdict"] for run in ("x", "the-run", "third")] == ["pass"] * 3
+    assert lab.trials("the-run")["good"]["barrier"] == "fresh_container"
+    started = tmp_path.glob(".lab/runs/*/trials/*/*/state/started")
+    assert {path.read_text() for path in started} == {"once\n"}
+    assert lab("verify", "the-run").returncode == 0
+
+
+def test_a_layer_that_somebody_changed_is_not_judged(tmp_path: Path, ash: str) -> None:
+    lab = Lab(tmp_path, in_image(EXPERIMENT.format(image=ash, user="null"), "/home/app"))
+    assert lab("run", "--run-id", "x", "--task-id", "good").returncode == 0
+    [layer] = tmp_path.glob(".lab/runs/x/trials/*/1/layer.tar.zst")
+    layer.write_bytes(layer.read_bytes()[:-1] + b"!")
+
+    done = lab("regrade", "x", "--run-id", "y")
+
+    assert lab.trials("y")["good"]["reason"] == "workspace_changed", done.stderr
+    assert lab("verify", "x").returncode != 0
+
+
+def test_work_among_the_files_of_the_system_is_not_graded_again(tmp_path: Path, ash: str) -> None:
+    lab = Lab(tmp_path, in_image(EXPERIMENT.format(image=ash, user="null"), "/usr"))
     assert lab("run", "--run-id", "x", "--task-id", "good").returncode == 0
 
     refused = lab("regrade", "x", "--run-id", "y")
 
     assert refused.returncode == 2
-    assert "task good: its agents worked in /home of their image" in refused.stderr
+    assert "task good: its agents worked in /usr, where the system of their image lies" in refused.stderr
     assert not (tmp_path / ".lab/runs/y").exists()

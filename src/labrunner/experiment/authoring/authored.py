@@ -313,7 +313,7 @@ class ExperimentFile(Part):
     fresh container; `flag`: judge in the changed one, where the grader's own tools may be the agent's;
     `refuse`: don't judge, it has failed; `ignore`: don't look. All but `ignore` flag the trial. With a
     `setup` in a container it must be written down, because what setup did to the system is not in a fresh
-    one; with a `workdir` of the image it can't be `afresh`, because the work is not there."""
+    one."""
     collect: list[Text] = []
     """Paths copied out of the finished sandbox into the attempt's artifacts. Those outside the attempt's own
     folders (`/var/log/tool`) only from containers; other sandboxes refuse them."""

@@ -2,7 +2,7 @@
 
 Rules: no link is followed, nothing is opened by more than one step, one descriptor is open however deep the
 tree is. Only for trees that nobody changes any more but the caller, who may change what it has just been
-given. Rights that a guest took away are given back to us on the way.
+given. Rights that a guest took away are given back to us on the way, unless all is to stay as it is.
 """
 
 import errno
@@ -70,9 +70,9 @@ class _Level:
     facts: os.stat_result | None = None
 
 
-def walk(root: Path, most: int | None = None) -> Iterator[Found]:
+def walk(root: Path, most: int | None = None, *, as_it_is: bool = False) -> Iterator[Found]:
     """Give everything below a folder, in the order of names. Raises TooMany beyond `most` entries."""
-    walker = _Walker(open_folder(root))
+    walker = _Walker(os.open(root, FOLDER) if as_it_is else open_folder(root), as_it_is=as_it_is)
     try:
         yield from walker.go_on(most)
     finally:
@@ -82,8 +82,9 @@ def walk(root: Path, most: int | None = None) -> Iterator[Found]:
 class _Walker:
     """One walk, in the folder that it has come to."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, *, as_it_is: bool) -> None:
         self.here = root
+        self._as_it_is = as_it_is
         self._above: list[str] = []
         self._levels = [_list(root)]
 
@@ -110,7 +111,7 @@ class _Walker:
         return Found(self.here, name, self._above, facts)
 
     def _enter(self, found: Found) -> None:
-        inner = _open_inner(found)
+        inner = os.open(found.name, FOLDER, dir_fd=self.here) if self._as_it_is else _open_inner(found)
         os.close(self.here)
         self.here = inner
         self._above.append(found.name)

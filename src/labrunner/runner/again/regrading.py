@@ -34,7 +34,7 @@ from labrunner.runner.reuse.regradable import find_work, is_kept, was_spoilt
 from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder, open_sources, plan_reuse
 from labrunner.runner.sitting.sitting import RunEnd, Watch
 from labrunner.runner.start import Beginning, RunOptions, check, launch
-from labrunner.sandbox.paths import AGENTLAB, is_of_attempt
+from labrunner.sandbox.paths import can_be_carried, works_in_image
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_trials, read_state
 from labrunner.store.rows.single_records import read_run
@@ -86,7 +86,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
             str(paths.root),
             "solvers or scorers of this run are Python, and judge more than a workspace; try: lab retry",
         )
-    _refuse_workdirs(old)
+    _refuse_system_folders(old)
     experiment = rework(old, regrading)
     await check(experiment, options)
     works = _find_kept(paths, experiment, regrading)
@@ -127,16 +127,16 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
     return replace(new, digest=digest_experiment(new))
 
 
-def _refuse_workdirs(experiment: Experiment) -> None:
-    """Refuse where agents worked in a folder of their image: it went with their containers."""
+def _refuse_system_folders(experiment: Experiment) -> None:
+    """Refuse where agents worked among the files of their image's system: they can't be put into another."""
     for task in experiment.tasks:
         for variant in experiment.variants:
             workdir = merged_plan(task, variant).workdir
-            if workdir is not None and not is_of_attempt(workdir):
+            if works_in_image(workdir) and not can_be_carried(workdir):
                 raise InputError(
                     f"task {task.id}",
-                    f"its agents worked in {workdir} of their image, and only {AGENTLAB}/workspace was kept; "
-                    "run it again with: lab retry",
+                    f"its agents worked in {workdir}, where the system of their image lies, and that is not "
+                    "kept; run it again with: lab retry",
                 )
 
 
@@ -182,7 +182,7 @@ def plan_regrading(experiment: Experiment, chain: Sequence[RunPaths], source: Ru
         for row in iter_trials(source)
         if not was_spoilt(row)
         and (idx := finder.find(row)) is not None
-        and (work := find_work(source, number, row)) is not None
+        and (work := find_work(source, number, row, in_image=finder.is_in_image(idx))) is not None
     }
     for idx in range(len(plan.taken)):
         plan.taken[idx] = 0
@@ -201,7 +201,8 @@ def _unstable(paths: RunPaths, times: int) -> tuple[str, ...]:
 
 def _find_kept(paths: RunPaths, experiment: Experiment, regrading: Regrading) -> dict[str, KeptWork | Failed]:
     """What each trial of the regrading judges, by its id, or why it can't."""
-    works = {row.ids.trial_id: _look_at(paths, row) for row in iter_trials(paths)}
+    finder = SlotFinder(read_experiment(paths))
+    works = {row.ids.trial_id: _look_at(paths, row, finder) for row in iter_trials(paths)}
     found: dict[str, KeptWork | Failed] = {}
     for task in experiment.tasks:
         for variant in experiment.variants:
@@ -213,8 +214,9 @@ def _find_kept(paths: RunPaths, experiment: Experiment, regrading: Regrading) ->
     return found
 
 
-def _look_at(paths: RunPaths, row: TrialRow) -> KeptWork | Failed:
-    if not is_kept(paths, row):
+def _look_at(paths: RunPaths, row: TrialRow, finder: SlotFinder) -> KeptWork | Failed:
+    idx = finder.find(row)
+    if not is_kept(paths, row, in_image=idx is not None and finder.is_in_image(idx)):
         return NOT_KEPT
     agent = row.attempts[-1].agent
     if agent is None:

@@ -12,6 +12,7 @@ from typing import Final
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
 from labrunner.experiment.resolved import Keep, KeepPolicy
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.removal import gone_name
 from labrunner.records.encoding.ids import make_token
 from labrunner.records.glance import TrialGlance
@@ -83,8 +84,9 @@ def _look_at(row: TrialGlance, plan: Plan, policies: tuple[KeepPolicy, ...]) -> 
 
 
 def _is_left(folders: AttemptFolders, drop: Discard) -> bool:
+    work = (folders.workspace, gone_name(folders.workspace), folders.root / LAYER)
     return (
-        (drop.workspace and (folders.workspace.exists() or gone_name(folders.workspace).exists()))
+        (drop.workspace and any(path.exists() for path in work))
         or (drop.logs and folders.logs.exists())
         or (drop.sandbox and (folders.ctl.exists() or folders.agent_mount.exists()))
     )

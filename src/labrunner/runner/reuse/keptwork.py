@@ -7,6 +7,7 @@ would say. A judgement that a crash cut short is begun anew.
 """
 
 import asyncio
+import hashlib
 import shutil
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import msgspec
 
 from labrunner.errors import AttemptFailed, SetupFailed
 from labrunner.executor.door import Discard, Executor
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.copying import copy_tree
 from labrunner.files.strangers.sealing import digest_tree
 from labrunner.records.barrier import BarrierNote
@@ -55,6 +57,8 @@ class _Recorded:
 
     digest: str | None
     is_masked: bool
+    layer: str | None = None
+    """The digest of what was kept of a folder of the image."""
 
 
 class _Records:
@@ -78,7 +82,8 @@ def _read_records(paths: RunPaths) -> dict[tuple[str, int], _Recorded]:
     return {
         (rows.trial_id, timing.attempt): _Recorded(
             digest=timing.workspace_digest,
-            is_masked=any(name.startswith("workspace/") for name in timing.masked),
+            is_masked=any(name.startswith(("workspace/", LAYER)) for name in timing.masked),
+            layer=next((ref.digest for ref in timing.logs if ref.path == LAYER), None),
         )
         for rows in iter_finished(paths)
         for timing in rows.timing.attempts
@@ -158,20 +163,33 @@ class KeptWorkExecutor:
             for name in COPIED:
                 if (work.folder / name).is_dir():
                     copy_tree(work.folder / name, target / name)
-            for name in RECORDED:
+            for name in (*RECORDED, LAYER):
                 _copy_recorded(work.folder / name, target / name)
             self._compare(work, assignment)
 
     def _compare(self, work: KeptWork, assignment: Assignment) -> None:
         recorded = self._records.find(work.folder)
         if recorded.digest is not None and digest_tree(work.folder / "workspace") != recorded.digest:
-            raise SetupFailed(
-                CHANGED,
-                f"{work.folder}/workspace does not hold what was kept: a power cut, or somebody, has changed "
-                "it since; run the agent again with: lab retry",
-            )
+            raise _changed(work.folder / "workspace")
+        if recorded.layer is not None and _digest_file(work.folder / LAYER) != recorded.layer:
+            raise _changed(work.folder / LAYER)
         if recorded.is_masked:
             self.masked.add(assignment.trial_id)
+
+
+def _changed(path: Path) -> SetupFailed:
+    told = f"{path} does not hold what was kept: a power cut, or somebody, has changed it since"
+    return SetupFailed(CHANGED, f"{told}; run the agent again with: lab retry")
+
+
+def _digest_file(path: Path) -> str | None:
+    try:
+        if path.is_symlink():
+            return None
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except FileNotFoundError:
+        return None
 
 
 def _copy_recorded(source: Path, target: Path) -> None:

@@ -29,6 +29,7 @@ from labrunner.runner.reuse.regradable import (
     GradeAgain,
     Obstacles,
     find_work,
+    has_work_in_image,
     is_regradable,
     was_spoilt,
     was_unfit,
@@ -157,6 +158,10 @@ class SlotFinder:
             )
         )
 
+    def is_in_image(self, idx: int) -> bool:
+        """Whether agents of slot `idx` work in a folder of their image."""
+        return has_work_in_image(self.experiment, self.schedule.slot(idx))
+
     def digests(self, row: TrialRow, idx: int) -> tuple[tuple[str, str], tuple[str, str]]:
         """The digests of task and variant that a trial has, each with the one that slot `idx` has."""
         slot = self.schedule.slot(idx)
@@ -264,7 +269,9 @@ def _take_from(
         objections.setdefault(idx, objection)
         if was_unfit(row):
             plan.unfit.add(idx)
-        work = find_work(source.paths, mark - 1, row) if idx not in plan.unfit else None
+        work = None
+        if idx not in plan.unfit:
+            work = find_work(source.paths, mark - 1, row, in_image=finder.is_in_image(idx))
         if work is not None and finder.can_grade_again(row, idx, source, problems):
             plan.again.setdefault(idx, work)
 

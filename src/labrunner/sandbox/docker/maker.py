@@ -69,7 +69,7 @@ from labrunner.sandbox.door import (
 )
 from labrunner.sandbox.longest_word import find_long_word
 from labrunner.sandbox.marks import RunMark
-from labrunner.sandbox.paths import guest_paths
+from labrunner.sandbox.paths import guest_paths, works_in_image
 
 EXPIRY_S: Final = 24 * 3600
 """How long a container waits for somebody to come back."""
@@ -214,6 +214,7 @@ class DockerMaker:
         async with self._made(spec, "grader") as sandbox:
             stage = sandbox.stage
             stage.record, stage.is_renewed = BarrierRecord(run=AgentRun(setup=None, agent=ended)), True
+            stage.lacks_work = works_in_image(spec.plan.workdir)
             yield sandbox
 
     async def _find(self, spec: SandboxSpec, survivor: Survivor) -> Left:
@@ -342,6 +343,7 @@ class DockerMaker:
             membership=membership,
             reach=Reach(way="planted") if network is None else Reach(way="bridge", host=network.address),
             disks=(Path(facts.root_dir),) if facts.root_dir else (),
+            keeps_numbers=not (facts.is_rootless or facts.remaps_users),
         )
 
     def _sandbox(
@@ -365,4 +367,7 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.membership.note(left.state)
     stage.is_renewed = left.tag.role == "grader"
     stage.record = left.record
+    if stage.is_renewed and not left.note.is_certain:
+        # Of the layer that was to be put into it nobody knows how much is there.
+        stage.lacks_work = left.record is not None and left.record.run.layer is not None
     stage.note_places(left.state)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from labrunner.files.durable import say
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.sealing import digest_tree
 from labrunner.records.completion import FileRef
 from labrunner.records.rows import TimingRow, TrialRow
@@ -26,7 +27,8 @@ def check_evidence(
     for attempt in timing.attempts:
         folder = paths.attempt(trial.ids.trial_id, attempt.attempt)
         for ref in attempt.logs:
-            yield from _check(folder, ref, may_be_gone=not are_logs_kept and ref.path.startswith("logs/"))
+            is_log = not are_logs_kept and ref.path.startswith("logs/")
+            yield from _check(folder, ref, may_be_gone=is_log or ref.path == LAYER)
         for name, digest in attempt.folders.items():
             yield from _check_folder(folder / name, digest, may_be_gone=name == "workspace")
 

@@ -15,6 +15,7 @@ from typing import Final, get_args
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Keep
 from labrunner.files.descriptors import rewrite, sync, sync_path
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.hostile import Refusal, list_names, open_plain, read_plain, restore_rights
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_tree
@@ -22,7 +23,7 @@ from labrunner.files.strangers.sealing import digest_tree, settle_tree
 from labrunner.records.completion import AttemptEnd, FileRef, Graded
 from labrunner.sandbox.door import AttemptFolders, PhaseName
 from labrunner.trial.collecting.recorded_calls import keep_recorded
-from labrunner.trial.collecting.redaction import Redactor
+from labrunner.trial.collecting.redaction import Redactor, redact_layer
 
 RESULT_CAP: Final = 16 * 1024 * 1024
 LOG_HEAD: Final = 256 * 1024
@@ -61,6 +62,7 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
         workspace_digest = keeping.workspace(is_kept=keeps_workspace)
         if keeps_workspace and workspace_digest is not None:
             inner[folders.workspace.name] = workspace_digest
+        logs = (*logs, *keeping.layer(is_kept=keeps_workspace))
         for folder in _folders_of(folders.root, (*files, *logs)):
             sync_path(folder)
         remove_tree(folders.scratch)
@@ -144,6 +146,17 @@ class _Keeping:
                 if folder.is_dir() and not folder.is_symlink():
                     settle_tree(folder)
         return digest_tree(workspace)
+
+    def layer(self, *, is_kept: bool) -> Iterable[FileRef]:
+        """Work in a folder of the image, synced when it was taken; without secrets where it is kept."""
+        path = self._folders.root / LAYER
+        if not is_kept or not path.is_file():
+            return
+        if self._masker.needles and (problem := redact_layer(path, self._masker, self.redactor)):
+            remove(path)
+            self.redactor.note_dropped(LAYER, problem)
+            return
+        yield _keep_as_is(path, LAYER)
 
     def _handed_in(self, folder: Path, name: str, cap: int) -> Iterable[FileRef]:
         data = read_plain(folder, name, cap=cap)

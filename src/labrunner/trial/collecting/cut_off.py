@@ -3,11 +3,12 @@
 import asyncio
 from pathlib import Path
 
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove_if_possible
 from labrunner.files.uninterrupted import wait_out
 from labrunner.trial.collecting.recorded_calls import keep_recorded
-from labrunner.trial.collecting.redaction import Redactor
+from labrunner.trial.collecting.redaction import Redactor, redact_layer
 
 
 def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
@@ -16,6 +17,11 @@ def redact_cut_off(attempt: Path, masker: Masker) -> Redactor:
     try:
         if masker.needles:
             list(keep_recorded(attempt, masker, redactor))
+            remove_if_possible(attempt / f"{LAYER}.part")
+            layer = attempt / LAYER
+            if layer.is_file() and (problem := redact_layer(layer, masker, redactor)):
+                remove_if_possible(layer)
+                redactor.note_dropped(LAYER, problem)
         redactor.redact(attempt, attempt.name)
     except OSError as error:
         redactor.note_dropped(attempt.name, f"could not be searched for secrets: {error}")

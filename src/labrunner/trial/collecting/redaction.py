@@ -150,6 +150,19 @@ class Redactor:
         return self._masker.mask_text(say_name(text))[:LONGEST_NAME]
 
 
+def redact_layer(path: Path, masker: Masker, redactor: Redactor) -> str | None:
+    """Cover the secrets in a layer; why that can't be done, if it can't."""
+    # Here, because few attempts have a layer and every command would wait for it.
+    from labrunner.files.layering.layercover import cover_layer
+    from labrunner.files.layering.layerreading import LayerRefused
+
+    try:
+        redactor.note_masked(path.name, cover_layer(path, masker))
+    except (LayerRefused, OSError) as error:
+        return f"could not be searched for secrets: {error}"
+    return None
+
+
 def _read(fd: int, facts: os.stat_result) -> Iterator[tuple[int, bytes]]:
     """Read a file's data chunk by chunk, each with its offset; holes are passed over."""
     for start, end in find_data(fd, facts):

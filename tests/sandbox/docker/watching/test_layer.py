@@ -38,7 +38,7 @@ async def look(site: Site, script: str) -> tuple[set[str], set[str]]:
         state = await site.maker.engine.look(container.id)
         assert state.upper_dir is not None
         layer = Layer(upper=Path(state.upper_dir), lower=tuple(map(Path, state.lower_dirs)))
-        told = set(await site.maker.engine.changes(container.id))
+        told = {change.path for change in await site.maker.engine.changes(container.id)}
         found = set(layer.changes())
         await sandbox.run_grader(sh("true", name="grader"))
     return found, told

@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.files.layering.layernote import LayerNote
 from labrunner.sandbox.docker.attempt.barrier_proof import BarrierProof
 from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
 from labrunner.sandbox.docker.engine.replies import ContainerState
+from labrunner.sandbox.docker.worklayer.taking import LayerTaker, is_layer_wanted
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
 from labrunner.sandbox.docker.wrapper.testimony import check_note, doubt
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.processes.enforcement import Share
 from labrunner.sandbox.processes.room import DISK_FULL, look_at
 
 LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
@@ -41,11 +44,29 @@ class AgentSide:
         stage, started = self.stage, time.monotonic()
         if run.agent is not None and not run.wrapper_killed:
             run = await BarrierProof(stage=self.stage, system=self._system).prove(run)
+            if is_layer_wanted(stage.spec):
+                taken = await self._take_layer()
+                run = replace(run, layer=taken, facts={**run.facts, **taken.facts()})
         await stage.reclaim()
         await stage.reopen()
         run = replace(run, barrier_s=time.monotonic() - started)
         await stage.keep_record(run)
         return run
+
+    async def _take_layer(self) -> LayerNote:
+        """Take what was changed in the image's folder in which the agent worked."""
+        stage, share = self.stage, Share.of(self.stage.spec.plan)
+        taker = LayerTaker(
+            engine=stage.engine,
+            container=stage.container.id,
+            image=stage.image,
+            spec=stage.spec,
+            most=(share.bytes, share.files),
+            upper=stage.layer if stage.keeps_numbers else None,
+            lower=stage.lower,
+            listed=stage.listed,
+        )
+        return await taker.take()
 
     @property
     def _system(self) -> SystemWatch:

@@ -9,6 +9,7 @@ from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.watching.residue import intruders
+from labrunner.sandbox.docker.worklayer.taking import is_layer_wanted
 from labrunner.sandbox.door import AgentRun
 
 PROOF_PAUSE_S: Final = 0.02
@@ -25,18 +26,24 @@ class BarrierProof:
 
     async def prove(self, run: AgentRun) -> AgentRun:
         """Prove from outside that nothing of the agent is left, and see what it changed."""
+        if is_layer_wanted(self.stage.spec):  # what is listed then serves the layer, too
+            run, processes = await self._silence(run)
+            found = await self.system.changes()
+        else:
+            run, processes, found = await self._silence_and_changes(run)
+        facts: dict[str, int | str | bool] = {"processes": processes}
+        if found is not None:
+            facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
+        return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
+
+    async def _silence_and_changes(self, run: AgentRun) -> tuple[AgentRun, int, tuple[str, ...] | None]:
         try:
             async with asyncio.TaskGroup() as group:
                 left = group.create_task(self._silence(run))
                 changes = group.create_task(self.system.changes())
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures  # either alone says enough
-        run, processes = left.result()
-        found = changes.result()
-        facts: dict[str, int | str | bool] = {"processes": processes}
-        if found is not None:
-            facts |= {"system_changes": len(found), "changed": "\n".join(found[:SHOWN])}
-        return replace(run, system_changes=None if found is None else found[:SHOWN], facts=facts)
+        return *left.result(), changes.result()
 
     async def _silence(self, run: AgentRun) -> tuple[AgentRun, int]:
         """See that at most the wrapper and its timer are left, and settle what the agent left."""

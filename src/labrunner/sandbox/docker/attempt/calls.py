@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.attempt.agent_side import AgentSide
-from labrunner.sandbox.docker.attempt.stage import Stage, make_scratch
+from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.wrapper.capture import Capture
+from labrunner.sandbox.docker.wrapper.scratch import make_scratch
 from labrunner.sandbox.docker.wrapper.script import Start, phase_env
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
 from labrunner.sandbox.execution import LONGEST_S, ExecCall, ExecEnd

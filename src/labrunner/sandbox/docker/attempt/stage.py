@@ -4,9 +4,7 @@ Both halves of an attempt, the agent's and the grader's, act on it through this.
 """
 
 import asyncio
-import itertools
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from labrunner.errors import SandboxFailed, SetupFailed
+from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.settling import settle
 from labrunner.files.strangers.usage import count
 from labrunner.files.uninterrupted import insist
@@ -24,16 +23,18 @@ from labrunner.sandbox.docker.attempt.reclaiming import find_foreign, reclaim, r
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.labels import Role
-from labrunner.sandbox.docker.engine.replies import ContainerState, ImageFacts
+from labrunner.sandbox.docker.engine.replies import ContainerChange, ContainerState, ImageFacts
 from labrunner.sandbox.docker.networking.membership import Membership
 from labrunner.sandbox.docker.watching.layer import Layer
 from labrunner.sandbox.docker.watching.layerwatch import watch_layer
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord, write_record
 from labrunner.sandbox.docker.watching.users import login
+from labrunner.sandbox.docker.worklayer.restoring import put_layer
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.configuration import mounts
-from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName, Reach, SandboxSpec
+from labrunner.sandbox.docker.wrapper.scratch import lend_input, make_scratch
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Reach, SandboxSpec
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.processes.disk import DiskGuard
 from labrunner.sandbox.processes.enforcement import Share
@@ -87,12 +88,18 @@ class Stage:
     """The wrapper has said that the files are ours again."""
     is_renewed: bool = False
     """The container is a pristine one, made for the grader."""
+    lacks_work: bool = False
+    """It still lacks what the agent left in a folder of its image."""
     disks: tuple[Path, ...] = ()
     """Where the engine keeps what containers write, if that is on this machine."""
     layer: Path | None = None
     """Where the container writes outside its folders, as the engine's host sees it."""
     lower: tuple[Path, ...] = ()
     """What lies below that, topmost first."""
+    keeps_numbers: bool = True
+    """Users inside have the same numbers there."""
+    listed: tuple[ContainerChange, ...] | None = None
+    """What the engine said last of changes outside the container's mounts."""
     changes_s: float = 0.0
     """How long it took to find out what was changed in the system, the last time."""
     volumes: tuple[Path, ...] = ()
@@ -131,6 +138,9 @@ class Stage:
         except EngineRefused as refusal:
             raise await self._explain(refusal) from refusal
         self.is_alive, self.is_handed_back = True, False
+        if self.lacks_work:
+            await put_layer(self.engine, self.container.id, self.spec.folders.root / LAYER, disks=self.disks)
+            self.lacks_work = False
         if self.membership.can_change:
             self.membership.note(await self.container.look())
         await self.switch(first)
@@ -158,7 +168,8 @@ class Stage:
             if layer is not None and layer.can_be_read:
                 with SandboxFailed.during("layer", f"looking for changes in {layer.upper}"):
                     return await asyncio.to_thread(layer.changes)
-            return await self.engine.changes(self.container.id)
+            self.listed = await self.engine.changes(self.container.id)
+            return tuple(change.path for change in self.listed)
         finally:
             self.changes_s = time.monotonic() - started
 
@@ -177,8 +188,15 @@ class Stage:
             await self.end()
         await self.container.detach()
         await self.furnish("grader")
-        self.is_renewed = True
+        self.is_renewed, self.lacks_work = True, self._has_layer()
         await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), first)
+
+    def _has_layer(self) -> bool:
+        """Whether there is work to be put into a pristine container. Raises SystemBroken where it is lost."""
+        taken = None if self.record is None else self.record.run.layer
+        if taken is not None and not taken.is_there:
+            raise SystemBroken("layer_lost", f"the agent's work can't be judged elsewhere: {taken.problem}")
+        return taken is not None
 
     async def end(self, *, patience_s: float = 0.0) -> ContainerState:
         """See every process of the container end: by itself in this time, or killed."""
@@ -368,25 +386,3 @@ def _has_foreign(folders: tuple[Path, ...]) -> bool:
         return any(True for _ in find_foreign(folders))
     except PermissionError:
         return True
-
-
-def lend_input(inputs: Path, source: Path | None) -> str:
-    """Where a file for standard input lies inside; one that the container does not see is copied in."""
-    if source is None:
-        return "/dev/null"
-    if source.parent != inputs:
-        shutil.copyfile(source, inputs / ".stdin")
-        return f"{AGENTLAB}/in/.stdin"
-    return f"{AGENTLAB}/in/{source.name}"
-
-
-def make_scratch(scratch: Path, name: PhaseName) -> str:
-    """Make HOME and TMPDIR that no phase has had before; the name of their folder."""
-    taken = {
-        path.name for path in scratch.iterdir()
-    }  # by earlier phases, or by an agent that planted what it liked
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    place = scratch / next(free for free in names if free not in taken)
-    for folder in (place, place / "home", place / "tmp"):
-        folder.mkdir(mode=0o700)
-    return place.name

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
@@ -24,6 +24,8 @@ from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefu
 from labrunner.sandbox.docker.engine.hijacked import Attachment, HijackedStream
 from labrunner.sandbox.docker.engine.logins import compose_login, find_login
 from labrunner.sandbox.docker.engine.replies import (
+    PATH_STAT,
+    ContainerChange,
     ContainerState,
     EngineFacts,
     ImageFacts,
@@ -32,6 +34,7 @@ from labrunner.sandbox.docker.engine.replies import (
     Process,
     PullNews,
     join_frames,
+    read_path_stat,
 )
 
 CALL_S: Final = 60.0
@@ -46,6 +49,9 @@ PULL_SILENCE_S: Final = 600.0
 """How long nothing need be told of a pull: a slow disk takes its time over a large layer."""
 BUILD_SILENCE_S: Final = 1800.0
 """The same for a build, where a step tells only what its command writes, and nothing while files are sent."""
+MOST_SAID: Final = 2000
+"""How many bytes are kept of what a command said."""
+_FOREGROUND: Final = b'{"Detach": false, "Tty": false}'
 _STREAMS: Final = "stream=1&stdin=1&stdout=1&stderr=1&logs=0&detachKeys="
 _TAR: Final = {"Content-Type": "application/x-tar", "Content-Encoding": "gzip"}
 
@@ -175,11 +181,11 @@ class Engine:
                 return found
         raise EngineRefused(0, "listing a container's processes", f"its first one ({first}) is not listed")
 
-    async def changes(self, container: str) -> tuple[str, ...]:
-        """Paths outside its mounts that differ from the image."""
+    async def changes(self, container: str) -> tuple[ContainerChange, ...]:
+        """What differs from the image outside its mounts."""
         path, doing = f"containers/{container}/changes", "asking what changed in a container"
         answer = await self._ask("GET", path, doing, timeout_s=SLOW_CALL_S)
-        return tuple(str(change["Path"]) for change in answer or ())
+        return tuple(ContainerChange.of(change) for change in answer or ())
 
     async def events(self, container: str, since: float, until: float) -> tuple[str, ...]:
         """What the engine remembers to have done to a container in this time."""
@@ -273,13 +279,54 @@ class Engine:
             async for piece in pieces:
                 yield piece
 
+    async def link_target(self, container: str, path: str) -> str | None:
+        """Where a path of a container leads; empty if it is no link, None if it is not there."""
+        asked = f"containers/{container}/archive?path={quote(path)}"
+        try:
+            with self._calling(f"looking at {path} in a container"):
+                async with asyncio.timeout(CALL_S), self._connection().open("HEAD", asked) as response:
+                    return read_path_stat(response.headers.get(PATH_STAT, ""))
+        except EngineRefused as refusal:
+            if not refusal.is_not_found:
+                raise
+            return None
+
+    async def unpack(self, container: str, path: str, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Unpack a tar archive, which comes in pieces, in a folder of a container: owners as they are."""
+
+        async def send(limit: asyncio.Timeout) -> AsyncGenerator[bytes, None]:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+                    limit.reschedule(asyncio.get_running_loop().time() + SLOW_CALL_S)
+
+        asked = f"containers/{container}/archive?path={quote(path)}"
+        headers = {"Content-Type": "application/x-tar"}
+        with self._calling(f"unpacking an archive in {path} of a container"):
+            async with (
+                asyncio.timeout(SLOW_CALL_S) as limit,
+                aclosing(send(limit)) as sent,
+                self._connection().open("PUT", asked, data=sent, headers=headers),
+            ):
+                pass
+
+    async def carry_out(self, container: str, argv: Sequence[str], limit_s: float) -> tuple[int, str]:
+        """Run a command in a running container as root, to its end: exit status, and what it said."""
+        config = {"AttachStdout": True, "AttachStderr": True, "Cmd": list(argv), "User": "0"}
+        answer: Json = await self._post(f"containers/{container}/exec", "preparing a command", config)
+        with self._calling("running a command"):
+            async with asyncio.timeout(limit_s):
+                stream = await self._connection().hijack(f"exec/{answer['Id']}/start", _FOREGROUND)
+                said = await _read_end(stream)
+        facts: Json = await self._get(f"exec/{answer['Id']}/json", "asking how a command ended")
+        return int(facts.get("ExitCode") or 0), said.decode(errors="replace")
+
     async def call(self, container: str, config: Json) -> HijackedStream:
         """Start a command in a running container, and give its output as a stream."""
         answer: Json = await self._post(f"containers/{container}/exec", "preparing a call", config)
         with self._calling("starting a call"):
             async with asyncio.timeout(CALL_S):
-                asked = b'{"Detach": false, "Tty": false}'
-                return await self._connection().hijack(f"exec/{answer['Id']}/start", asked)
+                return await self._connection().hijack(f"exec/{answer['Id']}/start", _FOREGROUND)
 
     async def attach(self, container: str) -> Attachment:
         """Take hold of a container's standard streams, before it is started or while it runs."""
@@ -331,6 +378,14 @@ class Engine:
         if self._connected is None:
             self._connected = EngineConnection(find_address(self._url))
         return self._connected
+
+
+async def _read_end(stream: HijackedStream) -> bytes:
+    said = b""
+    with closing(stream):
+        while (message := await stream.read_out()) is not None:
+            said = (said + message.data)[-MOST_SAID:]
+    return said
 
 
 def _by_label(label: str) -> str:

@@ -1,5 +1,6 @@
 """What the Docker engine answers, decoded once; nothing behind this reads its JSON."""
 
+import base64
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -7,7 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+import msgspec
+
 Status = Literal["created", "running", "ended"]
+ChangeKind = Literal["changed", "added", "removed"]
+_GO_LINK: Final = 1 << 27
+"""How an engine's modes say that something is a link."""
 FRAME_HEAD: Final = struct.Struct(">BxxxL")
 """What goes before each piece of a container's output: which stream it is of, and its length."""
 _DEAD: Final = ("Z", "X")
@@ -32,6 +38,8 @@ class EngineFacts:
     """Its own name for itself."""
     filter: str = ""
     """The name of its filter of system calls; empty when there is none."""
+    remaps_users: bool = False
+    """Users inside have other numbers on its host."""
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -53,6 +61,7 @@ class EngineFacts:
             is_rootless=any("rootless" in option for option in answer.get("SecurityOptions") or ()),
             id=str(answer.get("ID") or ""),
             filter=_filter(answer.get("SecurityOptions") or ()),
+            remaps_users=any("userns" in option for option in answer.get("SecurityOptions") or ()),
         )
 
 
@@ -140,6 +149,32 @@ def join_frames(answer: bytes) -> bytes:
         parts.append(answer[at : at + size])
         at += size
     return b"".join(parts)
+
+
+PATH_STAT: Final = "X-Docker-Container-Path-Stat"
+_KINDS: Final[Mapping[int, ChangeKind]] = {0: "changed", 1: "added", 2: "removed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerChange:
+    """A path that is not as the image has it; with everything below it, if it was removed."""
+
+    path: str
+    kind: ChangeKind
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> "ContainerChange":
+        """Decode an entry of `/containers/ID/changes`."""
+        return cls(path=str(answer["Path"]), kind=_KINDS.get(answer.get("Kind", 0), "changed"))
+
+
+def read_path_stat(header: str) -> str:
+    """Decode the head that tells of a path: where it leads; empty when it is no link."""
+    try:
+        told = msgspec.json.decode(base64.b64decode(header, validate=True), type=dict[str, Any])
+    except ValueError:
+        return ""
+    return str(told.get("linkTarget") or "") if int(told.get("mode") or 0) & _GO_LINK else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

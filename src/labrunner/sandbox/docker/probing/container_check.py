@@ -13,7 +13,7 @@ from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
 from labrunner.sandbox.docker.probing.probe import ProbeOutcome
 from labrunner.sandbox.door import Check, Demands, ReachWay
-from labrunner.sandbox.paths import is_of_attempt
+from labrunner.sandbox.paths import can_be_carried, works_in_image
 from labrunner.sandbox.ways import tell_way
 
 LEAST_ROOM: Final = 2e9
@@ -92,17 +92,18 @@ def check_deferred(plan: SandboxPlan) -> Check:
 
 def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     """Refuse what a container can't keep."""
-    if demands.fresh_grader and has_work_in_image(plan):
-        told = f"what an agent leaves in {plan.workdir} of its image is not there in a fresh container"
-        yield Check(name="grader.where", passed=False, message=f"{told}: write same, or leave out workdir")
-    if demands.renews_changed and not plan.read_only and has_work_in_image(plan):
+    is_stuck = works_in_image(plan.workdir) and not can_be_carried(plan.workdir)
+    if demands.fresh_grader and is_stuck:
+        told = f"{plan.workdir} is where the image's system lies, so work in it can't be carried elsewhere"
+        yield Check(name="grader.where", passed=False, message=f"{told}: write same, or another workdir")
+    if demands.renews_changed and not plan.read_only and is_stuck:
         yield Check(
             name="on_system_change",
             passed=False,
-            message=f"an agent that works in {plan.workdir} of its image can't be judged in a fresh "
-            "container, where its work is not: write flag (judged in place and flagged: the agent may have "
+            message=f"{plan.workdir} is where the image's system lies, so an agent that works in it can't be "
+            "judged in a fresh container: write flag (judged in place and flagged: the agent may have "
             "replaced what the grader uses) or refuse (one that changed anything elsewhere fails ungraded), "
-            "or leave out workdir",
+            "or another workdir",
         )
     fleeting = [path for path in plan.tmpfs if plan.workdir and Path(plan.workdir).is_relative_to(path)]
     if fleeting:
@@ -132,11 +133,6 @@ def check_reach(demands: Demands, way: ReachWay, engine: EngineFacts) -> Iterato
 def _keeps_names(engine: EngineFacts) -> bool:
     first = engine.release[:1]
     return first >= (26,) or (bool(first) and engine.release >= KEEPS_NAMES.get(first[0], (26,)))
-
-
-def has_work_in_image(plan: SandboxPlan) -> bool:
-    """Whether agents work in a folder of their image, which no other container has."""
-    return plan.workdir is not None and not is_of_attempt(plan.workdir)
 
 
 def check_probe(plan: SandboxPlan, outcome: ProbeOutcome, *, is_remembered: bool) -> Iterator[Check]:

@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeVar
 
 from labrunner.errors import SandboxFailed
 
@@ -23,25 +23,47 @@ AHEAD: Final = 16
 CHUNK: Final = 1 << 20
 
 Contents = Mapping[str, str]
+T = TypeVar("T")
 
 
 async def take_prints(
     pieces: AsyncGenerator[bytes, None], top: str, is_wanted: Callable[[str], bool]
 ) -> dict[str, str]:
     """Print everything in a tar archive of `top` that is wanted."""
+
+    def read(archive: tarfile.TarFile) -> dict[str, str]:
+        named = ((_path(top, member), member) for member in archive)
+        return {path: _print(archive, member) for path, member in named if is_wanted(path)}
+
+    return await read_archive(pieces, top, read)
+
+
+async def read_archive(
+    pieces: AsyncGenerator[bytes, None], top: str, read: Callable[[tarfile.TarFile], T]
+) -> T:
+    """Read a tar archive of `top` as it arrives. What `read` raises comes out."""
     waiting: queue.Queue[bytes] = queue.Queue(maxsize=AHEAD)
     # In a thread of its own: many that wait for pieces would leave no other to bring them.
     own = ThreadPoolExecutor(1, thread_name_prefix="lab-prints")
-    printing = asyncio.get_running_loop().run_in_executor(own, _print_all, _Pieces(waiting), top, is_wanted)
+    source = _Pieces(waiting)
+    reading = asyncio.get_running_loop().run_in_executor(own, _read_all, source, top, read)
     own.shutdown(wait=False)
     try:
-        async with aclosing(pieces) as arriving:
-            async for piece in arriving:
-                await asyncio.to_thread(waiting.put, piece)
+        await _hand_over(pieces, source, waiting)
     finally:
         await asyncio.to_thread(waiting.put, b"")
-        await asyncio.wait([printing])
-    return printing.result()
+        await asyncio.wait([reading])
+    return reading.result()
+
+
+async def _hand_over(
+    pieces: AsyncGenerator[bytes, None], source: "_Pieces", waiting: "queue.Queue[bytes]"
+) -> None:
+    async with aclosing(pieces) as arriving:
+        async for piece in arriving:
+            if source.had_enough:
+                return
+            await asyncio.to_thread(waiting.put, piece)
 
 
 def differing(before: Contents, now: Contents) -> tuple[str, ...]:
@@ -56,6 +78,8 @@ class _Pieces(io.RawIOBase):
         self._waiting = waiting
         self._left = b""
         self._is_over = False
+        self.had_enough = False
+        """Nobody reads what is still to come."""
 
     def readable(self) -> bool:
         return True
@@ -71,15 +95,15 @@ class _Pieces(io.RawIOBase):
 
     def drain(self) -> None:
         """Take what is still to come: whoever brings it must not wait for ever."""
+        self.had_enough = True
         while not self._is_over:
             self._is_over = not self._waiting.get()
 
 
-def _print_all(pieces: _Pieces, top: str, is_wanted: Callable[[str], bool]) -> dict[str, str]:
+def _read_all(pieces: _Pieces, top: str, read: Callable[[tarfile.TarFile], T]) -> T:
     try:
         with tarfile.open(fileobj=pieces, mode="r|") as archive:
-            named = ((_path(top, member), member) for member in archive)
-            return {path: _print(archive, member) for path, member in named if is_wanted(path)}
+            return read(archive)
     except tarfile.ReadError as error:
         raise SandboxFailed("contents", f"reading what lies in {top} of a container: {error}") from error
     finally:

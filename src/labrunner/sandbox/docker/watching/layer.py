@@ -19,8 +19,8 @@ from labrunner.files.descriptors import FOLDER
 from labrunner.files.strangers.usage import MAX_DEPTH
 
 ROOT: Final = ""
-OPAQUE: Final = ("trusted.overlay.opaque", "user.overlay.opaque")
-"""Marks of a folder that was made anew: nothing of the image is in it any more."""
+OPAQUE: Final = "overlay.opaque"
+"""The mark of a folder that was made anew: nothing of the image is in it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Layer:
                 if _look(before) != _look(now):
                     return False
                 if stat.S_ISDIR(now.st_mode):
-                    return not _is_opaque(f"{self.upper}{path}")
+                    return not is_opaque(f"{self.upper}{path}")
                 is_file = stat.S_ISREG(now.st_mode)
                 return is_file and filecmp.cmp(f"{layer}{path}", f"{self.upper}{path}", shallow=False)
             except OSError:
@@ -76,12 +76,22 @@ class Layer:
         return False
 
 
-def _is_opaque(folder: str) -> bool:
-    for mark in OPAQUE:
+def is_opaque(folder: str) -> bool:
+    """Whether a folder of a layer was made anew."""
+    return read_mark(folder, OPAQUE) == b"y"
+
+
+def is_marked(place: str, mark: str) -> bool:
+    """Whether something of a layer has a mark of the kernel's."""
+    return read_mark(place, mark) is not None
+
+
+def read_mark(place: str, mark: str) -> bytes | None:
+    """A mark of the kernel's, whoever mounted the layer; None when there is none."""
+    for who in ("trusted", "user"):
         with suppress(OSError):
-            if os.getxattr(folder, mark, follow_symlinks=False) == b"y":
-                return True
-    return False
+            return os.getxattr(place, f"{who}.{mark}", follow_symlinks=False)
+    return None
 
 
 def _look(facts: os.stat_result) -> tuple[int, ...]:

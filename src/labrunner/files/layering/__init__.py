@@ -1,0 +1,1 @@
+"""Layers: what was changed below one folder of an image, as one compressed archive."""

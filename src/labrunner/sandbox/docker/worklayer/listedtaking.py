@@ -1,0 +1,153 @@
+"""A layer of work, by the engine's word: its list says which paths were changed, an archive holds them.
+
+For whoever may not look into the engine's own folders. The list goes by sizes and times: what was written
+with both as they were before is not in it. Volumes of the image are in no list, and taken whole.
+"""
+
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from labrunner.files.layering.layerfile import KINDS, LONGEST_PATH, LayerWriter
+from labrunner.files.layering.layerreading import next_member
+from labrunner.sandbox.docker.engine.replies import ContainerChange
+
+NO_TEXT = "\ufffd"
+"""What stands in an engine's list for bytes that are no text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedWork:
+    """What an engine lists below a folder."""
+
+    folder: str
+    """Of the image, without links in its path."""
+    changed: frozenset[str]
+    """Paths below it, with all folders that they lie in; as the engine spells them."""
+    removed: tuple[str, ...]
+    """Paths below it that are gone; an empty one for the folder itself."""
+    whole: tuple[str, ...] = ()
+    """Paths below it that are taken with all that is in them."""
+    unsayable: int = 0
+    """How many removed paths can't be named: bytes of theirs are no text."""
+
+    def is_wanted(self, path: str) -> bool:
+        """Whether a path is taken."""
+        spelt = path.encode(errors="surrogateescape").decode(errors="replace")
+        return spelt in self.changed or any(is_below(path, place) for place in self.whole)
+
+
+def list_work(changes: Iterable[ContainerChange], folder: str, whole: Iterable[str] = ()) -> ListedWork:
+    """What of an engine's list lies below a folder."""
+    changed, removed, unsayable, is_gone = set[str](), set[str](), 0, False
+    for change in changes:
+        if change.kind == "removed" and is_below(folder, change.path):
+            is_gone = True
+        if not is_below(change.path, folder):
+            continue
+        path = change.path[len(folder) + 1 :]
+        if change.kind != "removed":
+            changed.update(_with_folders(path))
+        elif NO_TEXT in path:
+            unsayable += 1
+        else:
+            removed.add(path)
+    inner = tuple(path[len(folder) + 1 :] for path in whole if is_below(path, folder))
+    for path in inner:
+        changed.update(_with_folders(path))
+    return ListedWork(
+        folder=folder,
+        changed=frozenset(changed),
+        removed=("",) if is_gone else tuple(sorted(removed)),
+        whole=inner,
+        unsayable=unsayable,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedWriting:
+    """Writes what is listed, from an archive of the folder, as it arrives."""
+
+    work: ListedWork
+    writer: LayerWriter
+    hidden: tuple[str, ...] = ()
+    """Paths below the folder that are no part of the container's own files."""
+    _written: set[str] = field(default_factory=set)
+    _folders: dict[str, tarfile.TarInfo] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    """Other names of files that are not in the list under their first one: to be asked for one by one."""
+
+    def read(self, archive: tarfile.TarFile) -> None:
+        """Write all that is wanted."""
+        if self.work.unsayable:
+            self.writer.left_out["removed names that are no text"] += self.work.unsayable
+        while (member := next_member(archive)) is not None:
+            path = "/".join(member.name.strip("/").split("/")[1:])
+            if not path and not member.isdir():
+                return self.writer.leave_out("folder")
+            if member.isdir():
+                self._folders[path] = member
+            if self.work.is_wanted(path) and not any(is_below(path, place) for place in self.hidden):
+                self._take(path, member, archive)
+        return None
+
+    def read_lost(self, path: str, archive: tarfile.TarFile) -> None:
+        """Write one that was lost, from an archive of it alone."""
+        member = next_member(archive)
+        if member is not None and member.isreg():
+            self._take(path, member, archive)
+
+    def _take(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+        kind = tarfile.REGTYPE if member.isreg() else member.type
+        if kind not in KINDS:
+            return self.writer.leave_out("devices" if member.isdev() else "sockets")
+        if len(path.encode(errors="surrogateescape")) > LONGEST_PATH:
+            return self.writer.leave_out("too deep")
+        if member.islnk():
+            member.linkname = "/".join(member.linkname.strip("/").split("/")[1:])
+            if member.linkname not in self._written:
+                return self.lost.append(path)
+        for folder in _above(path):
+            if folder not in self._written:
+                self._put(folder, self._folders[folder], archive)
+        return self._put(path, member, archive)
+
+    def _put(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+        if path in self._written:
+            return
+        self._written.add(path)
+        content = archive.extractfile(member) if member.isreg() else None
+        member.name = path
+        self.writer.add(member, content)
+
+
+def read_names(archive: tarfile.TarFile) -> set[str]:
+    """Names in an archive of a folder, below it."""
+    names = set[str]()
+    while (member := next_member(archive)) is not None:
+        names.add("/".join(member.name.strip("/").split("/")[1:]))
+    return names
+
+
+def outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths without those that lie below another of them."""
+    known = set(paths) - {""}
+    return tuple(sorted(path for path in known if known.isdisjoint(_above(path))))
+
+
+def is_below(path: str, place: str) -> bool:
+    """Whether a path is a place, or lies below it."""
+    return path == place or path.startswith(f"{place}/") or place == "/"
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the outermost first; an empty one for that of all."""
+    if path:
+        yield ""
+        parts = path.split("/")
+        yield from ("/".join(parts[:end]) for end in range(1, len(parts)))
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    yield from _above(path)
+    yield path
