@@ -141,3 +141,9 @@ class ProviderFailed(AttemptFailed):
     """A model provider failed after its own retries, or an agent said so by its exit status."""
 
     cause = Cause.PROVIDER
+
+
+class ReplayMissed(AttemptFailed):
+    """A recorded run has no answer to what was asked, and nobody else may give one."""
+
+    cause = Cause.REPLAY

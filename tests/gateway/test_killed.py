@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from labrunner.gateway.recording.opencalls import OPEN
+from labrunner.records.facts.model_call import GATEWAY_ENDED
 from labrunner.sandbox.bubblewrap.program import works_here
 from tests.kit.gateway.killable import (
     COUNT,
@@ -67,6 +71,30 @@ async def test_a_killed_runner_takes_its_gateway_along_where_no_sandbox_outlives
     assert lab.read_expense()["cost_usd"]["total"] == pytest.approx(spent)
     assert lab.read_expense()["cost_usd"]["discarded"] == pytest.approx(cut.cost_usd)
     assert find_daemons(lab.run) == []
+
+
+async def test_a_call_is_shown_and_paid_though_lab_and_gateway_died_with_it(
+    lab: Killable, provider: Provider
+) -> None:
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 60)
+    [pid] = find_daemons(lab.run)
+    os.kill(pid, signal.SIGKILL)
+    await kill(process)
+    assert lab.calls() == []
+    frugal = replace(lab, words=("--set", "budget.cost_usd=0.000001"))
+    await asyncio.wait_for((await frugal.start()).communicate(), 100)
+    [cut] = lab.calls()
+    assert (cut.end, cut.error and cut.error.kind) == ("cut", GATEWAY_ENDED)
+    assert "is used up" in json.loads((lab.run / "status.json").read_bytes())["error"]["message"]
+    provider.gate.set()
+    await lab.finish()
+    again, aside = sorted(lab.attempts())
+    assert [call.end for call in lab.calls_of(again)] == ["answered"]
+    assert [call.call_id for call in lab.calls_of(aside)] == [cut.call_id]
+    assert lab.read_expense()["cost_usd"]["discarded"] == pytest.approx(cut.cost_usd)
+    assert list(lab.run.rglob(OPEN)) == []
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "process"])

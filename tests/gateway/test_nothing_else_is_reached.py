@@ -24,7 +24,7 @@ async def provider() -> AsyncIterator[Provider]:
 @pytest.mark.bwrap
 @pytest.mark.skipif(not works_here()[0], reason="bubblewrap can't run here")
 async def test_nothing_else_is_reached_from_bubblewrap(tmp_path: Path, provider: Provider) -> None:
-    await check_that_nothing_else_is_reached(tmp_path, provider.url, "bubblewrap")
+    await check_that_nothing_else_is_reached(tmp_path, provider, "bubblewrap")
 
 
 @pytest.mark.root
@@ -37,6 +37,4 @@ async def test_nothing_else_is_reached_from_a_plain_users_bubblewrap(
     with plain_place() as place:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{place / 'sock'}")  # there is none
         sandbox = "{kind: bubblewrap}"
-        await check_that_a_plain_users_agents_reach_nothing_else(
-            place, provider.url, sandbox, is_bridged=False
-        )
+        await check_that_a_plain_users_agents_reach_nothing_else(place, provider, sandbox, is_bridged=False)

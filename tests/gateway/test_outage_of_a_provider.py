@@ -73,6 +73,29 @@ async def test_an_agent_that_gives_up_over_a_503_is_the_providers_failure(
     assert "exit status 3" in json.loads(timing)["attempts"][0]["message"]
 
 
+async def test_a_model_that_its_provider_does_not_know_ends_the_run_at_its_first_trial(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.plan.extend([Fail(status=404, kind="model_not_found")] * 5)
+    policy = {"max_concurrency": 1, "fail_on_error": True, "retry_on_error": 2}
+    ran = await run_through(make(provider.url, tasks=5, policy=policy), tmp_path)
+    [trial] = ran.trials()
+    assert (trial.outcome, trial.cause, trial.reason) == ("failed", "account", "unknown_model")
+    assert ran.end.exit_code == 1
+    assert ran.end.status.error is not None
+    assert "main knows no model 'gpt-4o'" in ran.end.status.error.message
+    assert len(provider.got) == 1
+
+
+async def test_an_agent_that_found_a_model_after_one_that_nobody_knows_is_graded(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.plan.append(Fail(status=404, kind="model_not_found"))
+    agent = CLIENT + "\nask(model='misspelt')\nopen('answer.txt', 'w').write(ask())\n"
+    ran = await run_through(make(provider.url, agent=agent), tmp_path)
+    assert [trial.verdict for trial in ran.trials()] == ["pass"]
+
+
 async def test_an_agent_that_fails_by_itself_beside_a_provider_that_is_well_is_graded(
     tmp_path: Path, provider: Provider
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from labrunner.experiment.resolved import AgentLimits
+from labrunner.gateway.holders import TOKEN_LENGTH
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
@@ -52,6 +54,37 @@ async def test_an_agent_asks_its_model_and_what_it_used_is_known(
     assert timing["usage"]["cost_usd"] == 0.00042
     assert timing["limits"]["reach"] == ("planted" if kind == "bubblewrap" else "loopback")
     assert find_daemons(ran.paths.root) == []
+
+
+TELLS_ITS_TOKEN = (
+    CLIENT
+    + """
+import base64, pathlib, subprocess
+subprocess.run(["env"])
+token = os.environ["OPENAI_API_KEY"]
+print("in stderr", token, file=sys.stderr)
+ask(messages=[{"role": "user", "content": "my token is " + token}])
+pathlib.Path("env.txt").write_text(token)
+pathlib.Path("packed.txt").write_text(base64.b64encode(b"x" + token.encode()).decode())
+pathlib.Path(os.environ["AGENTLAB_RESULT_PATH"]).write_text(json.dumps({"token": token}))
+open("answer.txt", "w").write(token[::-1])
+"""
+)
+
+
+@kinds
+async def test_an_attempts_token_is_masked_in_all_that_is_kept(
+    tmp_path: Path, provider: Provider, kind: str
+) -> None:
+    setting = Setting(kind=kind, url=provider.url, agent=TELLS_ITS_TOKEN, entry={"key": None})
+    ran = await run(setting.make(policy_keep="always"), tmp_path)
+    token = (ran.attempt() / "workspace/answer.txt").read_text()[::-1]
+    assert len(token) == TOKEN_LENGTH
+    kept = {path: path.read_bytes() for path in ran.paths.root.rglob("*") if path.is_file()}
+    assert [path.name for path, data in kept.items() if token.encode() in data] == []
+    assert [path.name for path, data in kept.items() if b64encode(b"x" + token.encode()) in data] == []
+    names = {path.name for path, data in kept.items() if b"[masked:agent_token]" in data}
+    assert {"agent.stdout", "agent.stderr", "bodies.jsonl", "env.txt"} <= names
 
 
 ASK_FOR_EVER = (

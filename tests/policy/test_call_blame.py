@@ -7,7 +7,7 @@ import pytest
 
 from labrunner.policy.call_blame import Saying, find_blame, find_cap, read_call
 from labrunner.records.cause import Cause
-from labrunner.records.facts.model_call import CallCap, CallEnd, CallError, CallRow, CallTry
+from labrunner.records.facts.model_call import GATEWAY_ENDED, CallCap, CallEnd, CallError, CallRow, CallTry
 from tests.kit.gateway.callrows import make_row
 
 TRIED = (CallTry(started_at="2026-01-05T00:00:00.000Z", status=529, waited_s=1.0),)
@@ -19,6 +19,8 @@ def failed(status: int, kind: str | None = None) -> CallRow:
 
 UNPRICED = make_row(end="declined", status=402, error=CallError(kind="no_price", message="told"))
 MISSED = make_row(end="missed", status=404, error=CallError(kind="replay_miss", message="told"))
+UNKNOWN = failed(404, "not_found_error")
+CUT = make_row(end="cut", status=None, error=CallError(kind=GATEWAY_ENDED, message="told"))
 CALLS: dict[str, tuple[CallRow, Saying]] = {
     "an answer": (make_row(), "answered"),
     "an answer after tries": (make_row(tries=TRIED), "answered"),
@@ -40,7 +42,10 @@ CALLS: dict[str, tuple[CallRow, Saying]] = {
     "no money": (failed(402), "account"),
     "no permission": (failed(403, "permission_error"), "account"),
     "a bad request": (failed(400, "invalid_request_error"), "agent"),
-    "an unknown model": (failed(404, "not_found_error"), "agent"),
+    "an unknown model": (UNKNOWN, "unknown"),
+    "a list that is not there": (make_row(purpose="models", end="error", status=404), "agent"),
+    "what a script has no answer for": (failed(404, "script_miss"), "agent"),
+    "a gateway that died": (CUT, "gateway"),
     "a request too large": (failed(413, "request_too_large"), "agent"),
     "overload within an answer": (failed(200, "overloaded_error"), "provider"),
     "an error without a word within an answer": (make_row(end="error", status=200), "provider"),
@@ -88,6 +93,10 @@ REFUSED, BAD = failed(401, "authentication_error"), failed(400)
         ([UNPRICED], Cause.ACCOUNT),
         ([ANSWER, UNPRICED], None),
         ([MISSED, DOWN, ANSWER], Cause.REPLAY),
+        ([UNKNOWN], Cause.ACCOUNT),
+        ([UNKNOWN, ANSWER, UNKNOWN], None),
+        ([ANSWER, CUT], Cause.SANDBOX),
+        ([CUT, ANSWER], None),
     ],
 )
 def test_the_last_call_that_says_anything_decides(calls: Sequence[CallRow], cause: Cause | None) -> None:
@@ -100,6 +109,13 @@ def test_an_account_is_blamed_in_any_case_only_if_no_call_was_answered() -> None
     assert alone is not None
     assert later is not None
     assert (alone.holds_in_any_case, later.holds_in_any_case) == (True, False)
+
+
+def test_a_model_that_nobody_knows_is_named_though_its_agent_says_that_all_went_well() -> None:
+    blame = find_blame([UNKNOWN])
+    assert blame is not None
+    assert blame.holds_in_any_case
+    assert blame.message.startswith(f"{UNKNOWN.provider} knows no model {UNKNOWN.model!r}: ")
 
 
 def test_a_message_names_the_model_the_status_and_the_tries() -> None:

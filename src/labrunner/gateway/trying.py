@@ -4,15 +4,12 @@ Rules: models are listed, which costs nothing anywhere; then some are asked for 
 cost is told. Nothing is retried, and nobody is waited for long.
 """
 
-import socket
-import ssl
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import msgspec
 
 from labrunner.experiment.model_script import read_script
@@ -23,7 +20,8 @@ from labrunner.gateway.dialects.speech import Declined, Dialect, Heard
 from labrunner.gateway.process.control import ToldModel
 from labrunner.gateway.process.daemon import make_entry, open_told
 from labrunner.gateway.serving.headers import Headers, choose_for_provider, find
-from labrunner.gateway.serving.providerlink import Opened, Sending, Unreachable, open_link
+from labrunner.gateway.serving.providerlink import Sending, Unreachable, open_link
+from labrunner.gateway.serving.upstream import LineBroken, Opened, describe_trouble
 
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 20.0
@@ -66,7 +64,7 @@ async def try_model(told: ToldModel, key_name: str | None) -> TriedModel:
             headers = _make_headers(told)
             async with link.send(ask, headers, Sending()) as opened:
                 body = await _read(opened)
-    except (Unreachable, httpx.TransportError) as error:
+    except (Unreachable, LineBroken) as error:
         return TriedModel(is_well=False, told=f"{entry.base_url}: {describe_trouble(error)}")
     took = f"{(time.monotonic() - started) * 1000:.0f} ms"
     return _judge(opened.status, body, f"{entry.base_url} answered in {took}", key_name)
@@ -84,7 +82,7 @@ async def try_generating(told: ToldModel, model: str, key_name: str | None) -> T
             link.send(ask, _make_headers(told), Sending()) as opened,
         ):
             body = await _read(opened)
-    except (Unreachable, httpx.TransportError) as error:
+    except (Unreachable, LineBroken) as error:
         return TriedModel(is_well=False, told=f"{model}: {describe_trouble(error)}")
     hearing = Hearing(ask, content_type=find(opened.headers, "content-type"), encoding="")
     hearing.take(body)
@@ -175,29 +173,3 @@ def _find_names(body: bytes) -> list[str]:
     rows = [*dig_maps(value, "data"), *dig_maps(value, "models")]
     found = (dig_text(row, "id") or dig_text(row, "name") for row in rows)
     return [name.removeprefix("models/") for name in found if name]
-
-
-def describe_trouble(error: BaseException) -> str:
-    """Say in words why no answer came."""
-    for each in _go_back(error):
-        if isinstance(each, ssl.SSLCertVerificationError):
-            told = each.verify_message or "it can't be verified"
-            return f"its certificate is not trusted here ({told}); is SSL_CERT_FILE set where that is needed?"
-        if isinstance(each, ssl.SSLError):
-            return f"it speaks no TLS that we understand ({each.reason or each}); is it http:// perhaps?"
-        if isinstance(each, socket.gaierror):
-            return f"nobody knows this host ({each.strerror})"
-        if isinstance(each, ConnectionRefusedError):
-            return "nothing listens there; is the server started?"
-        if isinstance(each, httpx.ConnectTimeout):
-            return f"no connection within {CONNECT_S:g} s"
-    return str(error)
-
-
-def _go_back(error: BaseException | None) -> list[BaseException]:
-    """An error, and what led to it."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found

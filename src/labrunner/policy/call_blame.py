@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from labrunner.records.cause import Cause
-from labrunner.records.facts.model_call import NO_PRICE, CallCap, CallRow
+from labrunner.records.facts.model_call import GATEWAY_ENDED, NO_PRICE, SCRIPT_MISS, CallCap, CallRow
 
-Saying = Literal["answered", "provider", "account", "unpriced", "recording", "agent", "nothing"]
+Saying = Literal[
+    "answered", "provider", "account", "unpriced", "unknown", "recording", "gateway", "agent", "nothing"
+]
 """What one call says: the model answered; somebody was at fault; or nothing at all."""
 _ACCOUNT_STATUSES: Final = frozenset({401, 402, 403})
 _ACCOUNT_KINDS: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_error"})
 """Providers' words for an account that no waiting mends, whatever the status is."""
 _PASSING_STATUSES: Final = frozenset({408, 409, 425, 429})
 """Beside 500 and above: trouble that passes with time."""
+_NOT_FOUND: Final = 404
 _LONGEST: Final = 300
 
 
@@ -62,6 +65,8 @@ def find_blame(calls: Iterable[CallRow]) -> CallBlame | None:
             last.end, "provider_error"
         )
         return CallBlame(cause=Cause.PROVIDER, reason=reason, message=_describe(last, count))
+    if saying == "gateway":
+        return CallBlame(cause=Cause.SANDBOX, reason="gateway", message=_describe(last, count))
     if saying == "unpriced" and not was_answered:
         return CallBlame(
             cause=Cause.ACCOUNT,
@@ -69,6 +74,9 @@ def find_blame(calls: Iterable[CallRow]) -> CallBlame | None:
             message=_describe(last, count),
             holds_in_any_case=True,
         )
+    if saying == "unknown" and not was_answered:
+        told = f"{last.provider} knows no model {last.model!r}: {_describe(last, count)}"
+        return CallBlame(cause=Cause.ACCOUNT, reason="unknown_model", message=told, holds_in_any_case=True)
     if saying == "account":
         return CallBlame(
             cause=Cause.ACCOUNT,
@@ -89,6 +97,8 @@ def read_call(call: CallRow) -> Saying:
     match call.end:
         case "answered":
             return "answered"
+        case "cut" if call.error is not None and call.error.kind == GATEWAY_ENDED:
+            return "gateway"
         case "unreachable" | "cut":
             return "provider"
         case "client_gone":
@@ -111,6 +121,8 @@ def _read_error(call: CallRow) -> Saying:
         return "account"
     if status in _PASSING_STATUSES or status >= 500:
         return "provider"
+    if status == _NOT_FOUND and call.purpose == "generate" and kind != SCRIPT_MISS:
+        return "unknown"  # where it was sent follows from the dialect: what is not found is its model
     if status >= 400:
         return "agent"
     # An answer had begun, so the request was sound, unless the provider found out late that it was not.

@@ -14,7 +14,7 @@ from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
-from labrunner.gateway.recording.calljournal import read_calls
+from labrunner.gateway.recording.calljournal import read_calls, settle_calls
 from labrunner.records.completion import AttemptEnd, Completion, Failed
 from labrunner.sandbox.door import GuestPaths, Phase, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
@@ -26,6 +26,7 @@ from labrunner.trial.collecting.collection import RESULT_CAP, Collected, collect
 from labrunner.trial.collecting.cut_off import redact_cut_off
 from labrunner.trial.collecting.result_file import is_agent_result, read_word
 from labrunner.trial.collecting.traces import is_untouched
+from labrunner.trial.door_tokens import find_tokens
 from labrunner.trial.ending import reach_end
 from labrunner.trial.grading import Grading
 from labrunner.trial.ledger import Ledger
@@ -178,7 +179,10 @@ class _Attempt:
 
     def _hear_calls(self) -> None:
         """See what the gateway recorded of the agent: once, when nothing of it can call any more."""
-        if not self._ledger.has_heard_calls and (calls := tuple(read_calls(self._scene.folders.root))):
+        if self._ledger.has_heard_calls:
+            return
+        settle_calls(self._scene.folders.root)
+        if calls := tuple(read_calls(self._scene.folders.root)):
             self._ledger.note_calls(calls)
 
     def _has_left_nothing(self) -> bool:
@@ -216,4 +220,4 @@ def _masker(scene: AttemptScene) -> Masker:
     # Where recorded calls answer, a key may not be there: then it can't be said either.
     keys = (entry.key for entry in scene.variant.models if entry.key is not None and entry.key in known)
     names = {*scene.variant.agent.secrets, *scene.task.grader.secrets, *keys}
-    return make_masker({name: known[name] for name in names})
+    return make_masker({name: known[name] for name in names} | find_tokens(scene))

@@ -1,33 +1,25 @@
 """What an attempt reaches outside its sandbox: its phases are given doors, which the run's gateway serves.
 
-Rules: an attempt has a token of its own, which says whose call it is and is worth nothing elsewhere; it
-follows from the dispatch's, so that who takes the attempt over knows it, and the other way round nothing
-follows. Doors are closed at the barrier, before anything of the grader arrives. A cap that is reached ends
-the agent at once.
+Rules: an attempt has a token of its own, which says whose call it is. Doors are closed at the barrier, before
+anything of the grader arrives. A cap that is reached ends the agent at once.
 """
 
 import asyncio
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import msgspec
 
 from labrunner.errors import SandboxFailed
-from labrunner.gateway.holders import TOKEN_LENGTH
 from labrunner.gateway.process.control import Admit, Halting
 from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.ports import ANY_PORTS, OWN_PORTS
 from labrunner.gateway.variables import name_models, name_proxy
-from labrunner.sandbox.door import HasDoors, Phase, PhaseName, Reach, Sandbox
+from labrunner.sandbox.door import HasDoors, Phase, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.door_tokens import make_door_token
 from labrunner.trial.tapes import find_tapes
-
-
-def make_door_token(dispatch: str, phase: PhaseName) -> str:
-    """The token by which the gateway knows a phase of an attempt."""
-    return hashlib.sha256(f"gateway {phase} {dispatch}".encode()).hexdigest()[:TOKEN_LENGTH]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.trial.reaching import make_door_token
+from labrunner.trial.door_tokens import make_door_token
 from tests.kit.gateway.hostfront import TOKEN, HostFront, run_hosts
 from tests.kit.gateway.sites import Site, run_site
 

@@ -113,7 +113,7 @@ async def test_a_gateway_inherits_no_descriptor_of_its_runner(tmp_path: Path, pr
 async def test_killed_it_is_started_again_and_the_client_sees_one_cut_connection(
     tmp_path: Path, provider: Provider
 ) -> None:
-    caps = ToldCaps(requests=3)
+    caps = ToldCaps(requests=4)
     async with own(tmp_path, make_hello(tmp_path, provider.url)) as owner:
         port = (await owner.listen(LOOPBACK)).ports[0]
         await owner.admit(make_admit(tmp_path, caps=caps), ignore)
@@ -136,9 +136,10 @@ async def test_killed_it_is_started_again_and_the_client_sees_one_cut_connection
     rows = list(read_calls(tmp_path / "trials/one/1"))
     assert [(row.ordinal, row.end) for row in rows] == [
         (0, "answered"),
-        (1, "answered"),
+        (1, "cut"),
         (2, "answered"),
-        (3, "capped"),
+        (3, "answered"),
+        (4, "capped"),
     ]
 
 

@@ -12,7 +12,7 @@ from labrunner.gateway.recording.calljournal import CallJournal, open_journal
 from labrunner.gateway.serving import wire
 from labrunner.gateway.serving.wire import ClientPatience
 from labrunner.records.facts.model_call import BodyRow, CallRow
-from labrunner.trial.reaching import make_door_token
+from labrunner.trial.door_tokens import make_door_token
 from tests.kit.gateway.front import TOKEN, make_client, run_gateway, speak
 from tests.kit.gateway.provider import Provider, run_provider
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
-import httpx
 import msgspec
 
 from labrunner.experiment.agents.known_agents import read_agent
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.model_script import Script
+from labrunner.gateway.dialects.speech import Ask
 from labrunner.gateway.scripting.scripted_transport import ScriptedTransport
+from labrunner.gateway.serving.headers import find
 from tests.kit.agents.roles import Role
 
 KEY = "sk-lab-5e21f08c94d7b3a6"
@@ -71,9 +73,17 @@ def serve_script(role: Role, answers: list[dict[str, Any]] | None = None) -> Ite
             self.wfile.write(content)
 
         async def ask(self, path: str, body: bytes) -> tuple[int, str, bytes]:
-            request = httpx.Request(self.command, f"http://scripted{path}", content=body)
-            response = await transport.handle_async_request(request)
-            return response.status_code, response.headers["content-type"], await response.aread()
+            place, _, query = path.partition("?")
+            ask = Ask(
+                protocol="openai_chat",  # the script's own look at the path decides
+                purpose="models" if self.command == "GET" else "generate",
+                path=place,
+                query=tuple(parse_qsl(query)),
+                body=body,
+            )
+            opened = await transport.send(ask, [])
+            content = b"".join([piece async for piece in opened.pieces()])
+            return opened.status, find(opened.headers, "content-type"), content
 
         def log_message(self, *words: object) -> None:
             del words

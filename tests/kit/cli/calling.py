@@ -38,6 +38,10 @@ def lab(*words: str | Path, cwd: Path, env: dict[str, str] | None = None, timeou
     return Answer(ended.returncode, ended.stdout, ended.stderr)
 
 
+def squeeze(text: str) -> str:
+    return " ".join(text.split())
+
+
 AGENT_SHOUTS = """
 import os, pathlib
 prompt = pathlib.Path(os.environ["AGENTLAB_PROMPT_PATH"]).read_text()

@@ -16,8 +16,11 @@ from labrunner.store.layout import RunPaths
 from tests.kit.gateway.experiments import CLIENT, Setting, run
 from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.owning import find_daemons
+from tests.kit.gateway.provider import Provider
 from tests.kit.gateway.sites import find_address
 
+FLOODS = 12
+"""Processes that hold 850 connections each: more than ten thousand."""
 _TRY = '''
 import base64, socket, urllib.parse
 
@@ -136,12 +139,81 @@ notes["own token"] = repr(model(LIST.replace("KEY", key)))
 for name, value in os.environ.items():
     if "sk-the-real-key" in value:
         reached.append(["the real key", name])
-flood = [socket.socket() for _ in range(800)]
-for each in flood:
-    each.setblocking(False)
-    each.connect_ex((DOOR.hostname, DOOR.port))
+
+PLACE = (DOOR.hostname, DOOR.port)
+BEGIN = "POST /main/v1/chat/completions HTTP/1.1\\r\\nhost: x\\r\\ncontent-type: application/json\\r\\n"
+SOUND = json.dumps({"model": "gpt-4o", "messages": [], "max_tokens": 5})
+INNER = json.dumps({"model": "smuggled", "messages": [], "max_tokens": 5})
+
+def say(*lines, token=key, body=""):
+    head = "".join(line + "\\r\\n" for line in (f"authorization: Bearer {token}", *lines))
+    return BEGIN + head + "\\r\\n" + body
+
+HIDDEN = say(f"content-length: {len(INNER)}", token="another-attempt's", body=INNER)
+LONG = f"content-length: {len(SOUND)}"
+LAST = f"\\r\\n{SOUND}\\r\\n0\\r\\n\\r\\n"
+SMUGGLED = {
+    "a length and chunks": say(LONG, "transfer-encoding: chunked", body="0\\r\\n\\r\\n" + HIDDEN),
+    "two lengths": say(LONG, f"content-length: {len(SOUND + HIDDEN)}", body=SOUND + HIDDEN),
+    "a length with a sign": say(f"content-length: +{len(SOUND)}", body=SOUND + HIDDEN),
+    "chunks by another name": say(LONG, "transfer-encoding: xchunked", body=SOUND + HIDDEN),
+    "a space before the colon": say("content-length : 0", LONG, body=SOUND + HIDDEN),
+    "a chunk that lies": say("transfer-encoding: chunked", body=f"{len(SOUND):x};x={HIDDEN}" + LAST),
+    "two requests, one token": say(LONG, body=SOUND + HIDDEN),
+    "a header in a header": say(LONG, "x-title: a\\rx-injected: b", body=SOUND),
+    "a header behind a zero": say(LONG, "x-title: a\\0\\nx-injected: b", body=SOUND),
+}
+
+def smuggle(said):
+    """More answers than one request may have."""
+    with socket.create_connection(PLACE, 5) as client:
+        client.sendall(said.encode("latin-1"))
+        client.settimeout(3)
+        heard = b""
+        while piece := client.recv(65536):
+            heard += piece
+            if heard.count(b"HTTP/1.1 ") > 1 or b" 4" in heard[:13]:
+                break
+        return heard.count(b"HTTP/1.1 200") > 1
+
+for name, said in SMUGGLED.items():
+    tries(f"smuggled: {name}", lambda: smuggle(said))
+
+def pour():
+    """A gigabyte: how much of it was taken."""
+    sent, piece = 0, b" " * (1 << 20)
+    with socket.create_connection(PLACE, 30) as client:
+        client.sendall(say(f"content-length: {1 << 30}").encode())
+        try:
+            while sent < 1 << 30:
+                sent += client.send(piece)
+        except OSError:
+            pass
+    return sent
+
+if (taken := pour()) > 200 << 20:
+    reached.append(["a gigabyte", taken])
+slow = [socket.create_connection(PLACE, 5) for _ in range(40)]
+for each in slow:
+    each.sendall(BEGIN[:30].encode())
+ready, told = os.pipe()
+floods = []
+for _ in range(FLOODS):
+    if (pid := os.fork()) == 0:
+        held = [socket.socket() for _ in range(850)]
+        for each in held:
+            each.setblocking(False)
+            each.connect_ex(PLACE)
+        os.write(told, b"x")
+        import signal
+        signal.pause()
+    floods.append(pid)
+for _ in floods:
+    os.read(ready, 1)
 allowed = urllib.request.urlopen(WORLD["allowed"], timeout=60).read().decode()
 answered = ask()
+for pid in floods:
+    os.kill(pid, 9)
 report = {"reached": reached, "allowed": allowed, "answered": answered[:30], "notes": notes}
 print(json.dumps(report, indent=1), flush=True)
 open("answer.txt", "w").write(json.dumps(report))
@@ -187,7 +259,8 @@ class World:
             "token": "another-attempt's",
             "allowed": f"http://{self.line}/",
         }
-        return CLIENT + _TRY.replace("@WORLD@", base64.b64encode(json.dumps(told).encode()).decode())
+        encoded = base64.b64encode(json.dumps(told).encode()).decode()
+        return CLIENT + _TRY.replace("@WORLD@", encoded).replace("FLOODS", str(FLOODS))
 
 
 def _read_resolvers() -> list[str]:
@@ -242,14 +315,20 @@ async def run_world() -> AsyncIterator[World]:
             server.close()
 
 
+def _check_that_nothing_was_smuggled(provider: Provider) -> None:
+    asked = [each.body["model"] for each in provider.got if each.body is not None]
+    assert set(asked) == {"gpt-4o"}
+    assert not [each for each in provider.got if "x-injected" in {name.lower() for name in each.headers}]
+
+
 async def check_that_nothing_else_is_reached(
-    folder: Path, url: str, kind: str, plan: Mapping[str, object] | None = None
+    folder: Path, provider: Provider, kind: str, plan: Mapping[str, object] | None = None
 ) -> None:
     """Let two agents try everything: they have their model and one host, and nothing else came to be."""
     async with run_world() as world:
         setting = Setting(
             kind=kind,
-            url=url,
+            url=provider.url,
             agent=world.write_agent(folder / "the-run"),
             grader=JUDGE.replace("REACHED", "[]"),
             plan=dict(plan or {}),
@@ -260,6 +339,7 @@ async def check_that_nothing_else_is_reached(
         ran = await run(setting.make(), folder)
         assert [trial.verdict for trial in ran.trials()] == ["pass", "pass"]
         assert set(world.came) == {"allowed"}
+    _check_that_nothing_was_smuggled(provider)
     for task in range(2):
         _check_doors(ran.attempt(task), world)
     assert find_daemons(ran.paths.root) == []
@@ -272,14 +352,14 @@ def _check_doors(attempt: Path, world: World) -> None:
 
 
 async def check_that_a_plain_users_agents_reach_nothing_else(
-    plain: Path, url: str, sandbox: str, *, is_bridged: bool
+    plain: Path, provider: Provider, sandbox: str, *, is_bridged: bool
 ) -> None:
     """The same with `lab` run by a plain user; over a bridge careless services of the host are reached."""
     async with run_world() as world:
         names = [f"tcp {host}:{port}" for host, port in world.careless] if is_bridged else []
         lab = Killable(
             folder=plain / "work",
-            url=url,
+            url=provider.url,
             sandbox=sandbox,
             key="null",
             plain=plain,
@@ -298,6 +378,7 @@ async def check_that_a_plain_users_agents_reach_nothing_else(
         ]
         assert verdicts == ["pass", "pass"], [[each["reached"], each["notes"]] for each in told]
         assert set(world.came) == ({"allowed", "all"} if is_bridged else {"allowed"})
+    _check_that_nothing_was_smuggled(provider)
     for attempt in lab.attempts():
         _check_doors(attempt, world)
     if is_bridged:

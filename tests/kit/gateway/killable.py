@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labrunner.gateway.recording.calljournal import read_calls
-from labrunner.records.facts.model_call import CallRow
+from labrunner.records.facts.model_call import GATEWAY_ENDED, CallRow
 from tests.kit.cli.calling import LAB
 from tests.kit.docker.plainuser import give_to_nobody, write_plain_command
 from tests.kit.gateway.experiments import CLIENT, JUDGE, KEY_NAME
@@ -226,8 +226,8 @@ async def kill_with_its_gateway(lab: Killable, provider: Provider) -> None:
     os.kill(pid, signal.SIGKILL)
     provider.gate.set()
     await lab.finish()
-    assert [call.end for call in lab.calls()] == ["answered"]
     assert len(lab.attempts()) == 1
+    check_that_the_cut_call_is_shown(lab.calls())
 
 
 async def check_that_a_killed_gateway_cuts_one_connection_of_each(lab: Killable, provider: Provider) -> None:
@@ -246,5 +246,19 @@ async def check_that_a_killed_gateway_cuts_one_connection_of_each(lab: Killable,
     assert [each["cut"] for each in lab.seen()] == [1] * lab.tasks
     assert [each["other"] for each in lab.seen()] == [[]] * lab.tasks
     assert len(lab.answers()) == len(lab.attempts()) == lab.tasks
-    assert [call.end for call in lab.calls()] == ["answered"] * lab.tasks
+    assert len(lab.attempts()) == lab.tasks
+    for folder in lab.attempts():
+        check_that_the_cut_call_is_shown(lab.calls_of(folder))
     assert find_daemons(lab.run) == []
+
+
+def check_that_the_cut_call_is_shown(calls: list[CallRow]) -> None:
+    """Check the calls of an attempt whose gateway was killed midway: one was cut, and counts from above."""
+    cut, answered = calls
+    assert (cut.end, answered.end) == ("cut", "answered")
+    assert cut.error is not None
+    assert cut.error.kind == GATEWAY_ENDED
+    assert cut.tokens is not None
+    assert cut.tokens.basis == "reserved"
+    assert (cut.cost_usd or 0) > (answered.cost_usd or 0)
+    assert cut.call_id != answered.call_id

@@ -26,7 +26,7 @@ async def test_nothing_else_is_reached_by_root_in_a_container(
     tmp_path: Path, ash: str, provider: Provider
 ) -> None:
     plan = {"image": ash, "memory_mb": 256}
-    await check_that_nothing_else_is_reached(tmp_path, provider.url, "docker", plan)
+    await check_that_nothing_else_is_reached(tmp_path, provider, "docker", plan)
 
 
 # What the engine drops is waited for; test_run_networks.py has a quick look at such a network.
@@ -39,7 +39,5 @@ async def test_a_plain_users_agents_reach_careless_services_of_the_host_and_noth
 ) -> None:
     sandbox = f'{{kind: docker, image: "{ash}", memory_mb: 256}}'
     with plain_place() as place:
-        await check_that_a_plain_users_agents_reach_nothing_else(
-            place, provider.url, sandbox, is_bridged=True
-        )
+        await check_that_a_plain_users_agents_reach_nothing_else(place, provider, sandbox, is_bridged=True)
         assert await networks_of(place / "work/.lab/runs/the-run") == []

@@ -61,6 +61,11 @@ class Hearing:
         return bytes(self._kept)
 
     @property
+    def size(self) -> int:
+        """Bytes of it."""
+        return len(self._kept)
+
+    @property
     def is_stream(self) -> bool:
         """Whether events come."""
         return self._events is not None

@@ -19,9 +19,10 @@ from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.gateway.metering.purse import CapReached, Caps, Purse
 from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, Missed, ToldCaps
 from labrunner.gateway.process.doorways import Doorway, Party, Services, plant_doorway, share_doorway
-from labrunner.gateway.process.refilling import sum_attempt
+from labrunner.gateway.process.refilling import sum_attempt, sum_takings
 from labrunner.gateway.recording.calljournal import CALLS, open_journal
 from labrunner.gateway.recording.doorjournal import open_doors
+from labrunner.gateway.recording.opencalls import OPEN
 from labrunner.gateway.replaying.tape import Tape, open_tape
 from labrunner.gateway.serving.caller import Caller
 
@@ -98,9 +99,14 @@ class Attendance:
 
     async def _prepare(self, admitted: Admit) -> Party:
         # Most begin with an empty folder: a thread would cost them more than a look.
-        if admitted.hosts or admitted.tapes or (Path(admitted.folder) / CALLS).exists():
-            return await asyncio.to_thread(self._make_party, admitted)
-        return self._make_party(admitted)
+        folder = Path(admitted.folder)
+        if admitted.hosts or admitted.tapes or (folder / CALLS).exists() or (folder / OPEN).exists():
+            party = await asyncio.to_thread(self._make_party, admitted)
+        else:
+            party = self._make_party(admitted)
+        if party.caller is not None:  # the run was recounted before these had rows
+            self._purse.spent = self._purse.spent.plus(sum_takings(party.caller.journal.settled))
+        return party
 
     def _make_party(self, admitted: Admit) -> Party:
         folder, ids, attempt, token = (
@@ -111,6 +117,7 @@ class Attendance:
         )
         caller = visitor = None
         if admitted.models:
+            journal = open_journal(folder)
             spent, caps = sum_attempt(folder), make_caps(admitted.caps)
             purse = Purse(whose="attempt", setting="agent.limits", caps=caps, spent=spent)
             caller = Caller(
@@ -119,7 +126,7 @@ class Attendance:
                 token=token,
                 providers=frozenset(admitted.models),
                 purses=(purse, self._purse),
-                journal=open_journal(folder),
+                journal=journal,
                 on_capped=partial(self._tell_capped, admitted.visit),
                 tape=self._open_tape(admitted),
                 on_missed=partial(self._tell_missed, admitted.visit),

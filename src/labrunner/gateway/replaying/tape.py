@@ -9,7 +9,7 @@ are reused and not replayed strictly, only whole ones are given.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from labrunner.errors import DamagedRun
 from labrunner.experiment.resolved import ReplayMode
@@ -38,6 +38,11 @@ class TapedCall:
     """Whether a provider answered, all of it is kept, and none of it was masked."""
 
     @property
+    def ordinal(self) -> int:
+        """Its number within its attempt."""
+        return self.row.ordinal
+
+    @property
     def origin(self) -> str:
         """The call that a provider answered: one that was itself replayed names it."""
         return self.row.replayed or self.row.call_id
@@ -58,6 +63,19 @@ class TapedCall:
             return None
 
 
+class _HasOrdinal(Protocol):
+    @property
+    def ordinal(self) -> int: ...
+
+
+_Call = TypeVar("_Call", bound=_HasOrdinal)
+
+
+def prefer(calls: Sequence[_Call], ordinal: int) -> _Call:
+    """Of several calls that would do, the one with the same number, else the first."""
+    return next((each for each in calls if each.ordinal == ordinal), calls[0])
+
+
 @dataclass(slots=True, kw_only=True)
 class Tape:
     """What is left to answer with."""
@@ -74,7 +92,7 @@ class Tape:
         fitting = [each for each in self._find_left() if each.key == wanted]
         if not fitting:
             return None
-        found = next((each for each in fitting if each.row.ordinal == ordinal), fitting[0])
+        found = prefer(fitting, ordinal)
         self.used.add(found.origin)
         return found
 
@@ -82,9 +100,9 @@ class Tape:
         """Say in what a request is not the one that was recorded. Raises StoreError."""
         name = f"call {ordinal + 1}, {ask.purpose} by {provider}"
         left = [each for each in self._find_left() if each.row.provider == provider]
-        near = next((each for each in left if each.row.ordinal == ordinal), left[0] if left else None)
-        if near is None:
+        if not left:
             return f"{name}: all {len(self.calls)} recorded calls have been answered, and this is one more"
+        near = prefer(left, ordinal)
         now = canonical.decode_plain(ask.body) if ask.body else None
         told = describe_difference(
             _describe(near.row.protocol, near.row.purpose, near.row.model, near.read_request()),

@@ -7,6 +7,7 @@ import msgspec
 from labrunner.experiment.model_script import Moment, Prompter, ScriptedAnswer, describe_miss
 from labrunner.gateway.dialects.speech import Declined, Tokens, WantedCall
 from labrunner.gateway.scripting.cue import Cue, make_id
+from labrunner.records.facts.model_call import SCRIPT_MISS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def find_line(prompter: Prompter, cue: Cue, size: int) -> SpokenLine | ScriptMis
     moment = _place(prompter, cue)
     found = prompter.find(moment)
     if found is None:
-        told = Declined(status=404, kind="not_found_error", message=describe_miss(moment))
+        told = Declined(status=404, kind=SCRIPT_MISS, message=describe_miss(moment))
         return ScriptMiss(told=told)
     number, answer = found
     if (fail := prompter.find_failure(number, moment)) is not None:

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Final
 
-import httpx
 import msgspec
 
 from labrunner.experiment.model_script import Prompter, Script, read_script
 from labrunner.gateway.dialects.digging import JsonMap, dig_text, is_true
-from labrunner.gateway.dialects.speech import Declined, Dialect, Protocols
+from labrunner.gateway.dialects.speech import Ask, Declined, Dialect, Protocols
 from labrunner.gateway.scripting.cue import read_cue
 from labrunner.gateway.scripting.openai_costume import (
     make_completion,
@@ -30,12 +29,14 @@ from labrunner.gateway.scripting.other_costumes import (
 )
 from labrunner.gateway.scripting.performance import ScriptMiss, SpokenLine, estimate, find_line
 from labrunner.gateway.serving.errorshape import write_error
+from labrunner.gateway.serving.headers import Headers
+from labrunner.gateway.serving.upstream import Opened
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
 
-class ScriptedTransport(httpx.AsyncBaseTransport):
+class ScriptedTransport:
     """Answers one dialect's requests from a script."""
 
     def __init__(self, dialect: Dialect, script: Script) -> None:
@@ -44,11 +45,11 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
         self._script = script
         self._prompter = Prompter(script)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, ask: Ask, headers: Headers) -> Opened:
         """Answer a request."""
-        raw = await request.aread()
-        path = request.url.path
-        if request.method == "GET":
+        del headers
+        raw, path = ask.body, ask.path
+        if ask.purpose == "models":
             return _whole(200, _list_models(self._dialect, self._script, path))
         body: JsonMap = msgspec.json.decode(raw)
         if path.endswith(("count_tokens", "input_tokens", ":countTokens")):
@@ -66,15 +67,13 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
         is_streaming = is_true(body, "stream") or path.endswith(":streamGenerateContent")
         if not is_streaming:
             return _whole(200, _MAKERS[protocol](found))
-        is_list = protocol == "gemini" and request.url.params.get("alt") != "sse"
+        is_list = protocol == "gemini" and ("alt", "sse") not in ask.query
         pieces = _stream(protocol, found, body, is_sse=not is_list)
         return _respond(200, pieces, _JSON if is_list else _EVENTS)
 
-    def _refuse(self, told: Declined, retry_after_s: float | None = None) -> httpx.Response:
-        response = _respond(told.status, [write_error(self._dialect, told)])
-        if retry_after_s is not None:
-            response.headers["retry-after"] = f"{retry_after_s:g}"
-        return response
+    def _refuse(self, told: Declined, retry_after_s: float | None = None) -> Opened:
+        wait = [] if retry_after_s is None else [("retry-after", f"{retry_after_s:g}")]
+        return _respond(told.status, [write_error(self._dialect, told)], more=wait)
 
 
 def open_script(dialect: Dialect, path: Path) -> ScriptedTransport:
@@ -114,13 +113,12 @@ async def _pass(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _whole(status: int, value: object) -> httpx.Response:
+def _whole(status: int, value: object) -> Opened:
     return _respond(status, [msgspec.json.encode(value)])
 
 
-def _respond(status: int, pieces: Iterable[bytes], kind: str = _JSON) -> httpx.Response:
-    """An answer that is still to be read: content that is there from the start counts as read already."""
-    return httpx.Response(status, headers={"content-type": kind}, content=_pass(pieces))
+def _respond(status: int, pieces: Iterable[bytes], kind: str = _JSON, more: Headers = ()) -> Opened:
+    return Opened(status=status, headers=[("content-type", kind), *more], rest=_pass(pieces))
 
 
 def _list_models(dialect: Dialect, script: Script, path: str) -> object:

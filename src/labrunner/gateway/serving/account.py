@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Final
 
 from labrunner.files.uninterrupted import wait_out
 from labrunner.gateway.dialects.hearing import Hearing
@@ -21,12 +22,16 @@ from labrunner.gateway.serving.providerlink import Sending
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.encoding.ids import make_token
 from labrunner.records.facts.model_call import (
+    GATEWAY_ENDED,
     CallCap,
     CallEnd,
     CallError,
     CallRow,
     CallTokens,
 )
+
+_SMALL: Final = 64 << 10
+"""Bytes that a call may have to be written beside the others' work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,26 +59,61 @@ class Account:
     taped: TapedCall | None = None
     """The recorded call that answers it: what that one took is what this one is said to have taken."""
     is_closed: bool = False
+    call_id: str = field(default_factory=make_token)
 
     @property
     def heard(self) -> Heard | None:
         """What the answer said so far."""
         return None if self.hearing is None or self.status is None else self.hearing.tell(self.status)
 
+    def begin(self, ask: Ask, bound: Cost | None) -> None:
+        """Note a call before it is sent, as it stands if nobody writes its end. Raises StoreError."""
+        row = CallRow(
+            schema_version="model_call_v1",
+            call_id=self.call_id,
+            ids=self.caller.ids,
+            attempt=self.caller.attempt,
+            ordinal=self.ordinal,
+            provider=self.entry.name,
+            protocol=ask.protocol,
+            purpose=ask.purpose,
+            model=ask.model,
+            streaming=ask.is_streaming,
+            started_at=stamp(self.started),
+            ended_at=stamp(self.started),
+            end="cut",
+            tokens=_write_tokens(Weighed(tokens=self.most, basis="reserved")),
+            cost_usd=float(bound.usd) if bound else None,
+            price_source=bound.source if bound else None,
+            priced_on=bound.priced_on if bound else None,
+            taken_out=ask.taken_out,
+            error=CallError(kind=GATEWAY_ENDED, message="the gateway ended while this call was under way"),
+        )
+        self.caller.journal.begin(row)
+
     async def close(self) -> None:
         """Settle what was held and write the row; durable when this returns. Raises StoreError."""
         self.is_closed = True
         ended, heard = datetime.now(UTC), self.heard
         weighed, cost = self._weigh(heard)
+        cancelled: asyncio.CancelledError | None = None
         try:
-            writing = asyncio.ensure_future(asyncio.to_thread(self._write, heard, weighed, cost, ended))
-            cancelled = await wait_out(writing)  # whoever is let go still has its row
-            writing.result()
+            if self._is_small and self.caller.journal.is_quick:
+                self._write(heard, weighed, cost, ended)  # a thread would take longer
+            else:
+                writing = asyncio.ensure_future(asyncio.to_thread(self._write, heard, weighed, cost, ended))
+                cancelled = await wait_out(writing)  # whoever is let go still has its row
+                writing.result()
         finally:
             if self.hold is not None:
                 self.hold.settle(_make_taking(self.hold, weighed, cost))
         if cancelled is not None:
             raise cancelled
+
+    @property
+    def _is_small(self) -> bool:
+        said = self.hearing.size if self.hearing is not None else 0
+        return said + (len(self.ask.body) if self.ask is not None else 0) <= _SMALL
 
     def _write(
         self, heard: Heard | None, weighed: Weighed | None, cost: Cost | None, ended: datetime
@@ -102,7 +142,7 @@ class Account:
         answer = keep_bytes(hearing.content) if hearing is not None and hearing.content else None
         row = CallRow(
             schema_version="model_call_v1",
-            call_id=make_token(),
+            call_id=self.call_id,
             ids=self.caller.ids,
             attempt=self.caller.attempt,
             ordinal=self.ordinal,

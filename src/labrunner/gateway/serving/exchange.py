@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-import httpx
-
 from labrunner.errors import LabError
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.recognising import Inbound, recognise
 from labrunner.gateway.dialects.speech import Ask, Declined
+from labrunner.gateway.metering.pricelist import Cost
 from labrunner.gateway.metering.purse import CapReached, Purse, Taking, Unpriced, reserve
 from labrunner.gateway.metering.weighing import bound_tokens
 from labrunner.gateway.replaying.tape import TapedCall
@@ -29,7 +28,8 @@ from labrunner.gateway.serving.headers import (
     read_retry_after,
 )
 from labrunner.gateway.serving.playback import PLAYABLE, open_recorded
-from labrunner.gateway.serving.providerlink import Opened, ProviderLink, Unreachable
+from labrunner.gateway.serving.providerlink import ProviderLink, Unreachable
+from labrunner.gateway.serving.upstream import LineBroken, Opened
 from labrunner.gateway.serving.wire import MAX_BODY, ClientGone, RequestHead, Wire
 from labrunner.gateway.streams.inflating import Unreadable, choose_encodings, inflate
 from labrunner.records.facts.model_call import NO_PRICE, CallCap, CallEnd, CallError
@@ -145,7 +145,9 @@ class _Exchange:
         try:
             if await self._replay(ask):
                 return
-            await self._reserve(ask, self.account.caller.purses)
+            bound = await self._reserve(ask, self.account.caller.purses)
+            if ask.purpose not in _FREE:
+                self.account.begin(ask, bound)
             headers = choose_for_provider(
                 self.head.headers,
                 self.link.entry.dialect,
@@ -220,17 +222,19 @@ class _Exchange:
         await account.close()
         await self.wire.send_whole(declined.status, write_error(account.entry.dialect, declined))
 
-    async def _reserve(self, ask: Ask, purses: Sequence[Purse]) -> None:
+    async def _reserve(self, ask: Ask, purses: Sequence[Purse]) -> Cost | None:
+        """Set aside what it can take; what it can cost."""
         account, entry = self.account, self.link.entry
         purse = account.caller.purses[0]
         past = purse.spent.tokens + purse.held.tokens
         most = account.most = bound_tokens(ask, past=past, max_output=entry.max_output)
         if ask.purpose in _FREE:
-            taking = Taking()
-        else:
-            cost = entry.prices.bound(ask.model or "", most, account.started, tier=ask.tier)
-            taking = Taking(cost_usd=cost.usd if cost else None, tokens=most.total, requests=1)
+            account.hold = await reserve(purses, Taking())
+            return None
+        cost = entry.prices.bound(ask.model or "", most, account.started, tier=ask.tier)
+        taking = Taking(cost_usd=cost.usd if cost else None, tokens=most.total, requests=1)
         account.hold = await reserve(purses, taking)
+        return cost
 
     async def _relay(self, ask: Ask, opened: Opened) -> None:
         account = self.account
@@ -266,9 +270,8 @@ class _Exchange:
         except TimeoutError:
             if not linger.expired():
                 raise
-        except httpx.TransportError as error:
-            told = f"{type(error).__name__}: {error}".rstrip(": ")
-            self.account.error = CallError(kind="cut", message=told)
+        except LineBroken as error:
+            self.account.error = CallError(kind="cut", message=str(error))
             return True
         return False
 

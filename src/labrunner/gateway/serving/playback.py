@@ -8,10 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-import httpx
-
 from labrunner.gateway.replaying.tape import TapedCall
-from labrunner.gateway.serving.providerlink import Opened
+from labrunner.gateway.serving.upstream import LineBroken, Opened
 from labrunner.gateway.streams.eventstream import looks_like_events
 
 PLAYABLE: Final = frozenset({"answered", "error", "cut", "client_gone"})
@@ -28,9 +26,7 @@ async def open_recorded(taped: TapedCall) -> Opened:
     headers = [("content-type", _guess_kind(content))]
     if row.error is not None and row.error.retry_after_s is not None:
         headers.append(("retry-after", f"{row.error.retry_after_s:g}"))
-    return Opened(
-        status=status, headers=headers, response=httpx.Response(status, content=_play(taped, content))
-    )
+    return Opened(status=status, headers=headers, rest=_play(taped, content))
 
 
 async def _play(taped: TapedCall, content: bytes) -> AsyncIterator[bytes]:
@@ -40,7 +36,7 @@ async def _play(taped: TapedCall, content: bytes) -> AsyncIterator[bytes]:
         await asyncio.get_running_loop().create_future()
     if taped.row.end == "cut":
         told = taped.row.error.message if taped.row.error else "as it was recorded"
-        raise httpx.RemoteProtocolError(told)
+        raise LineBroken(told)
 
 
 def _guess_kind(content: bytes) -> str:

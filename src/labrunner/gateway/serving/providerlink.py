@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-import httpx
 import msgspec
 
 from labrunner.gateway.dialects.hearing import Hearing
@@ -22,6 +21,7 @@ from labrunner.gateway.dialects.speech import Ask
 from labrunner.gateway.serving.caller import ProviderEntry
 from labrunner.gateway.serving.headers import Headers, find, read_retry_after
 from labrunner.gateway.serving.turnstile import Turnstile
+from labrunner.gateway.serving.upstream import LineBroken, LineSilent, Opened, Upstream, Wait, open_client
 from labrunner.policy.backoff import heed, wait_s
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.facts.model_call import CallTry
@@ -47,33 +47,13 @@ class Sending:
     """Whether the provider may have worked on it, and may bill it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """An answer that has begun."""
-
-    status: int
-    headers: Headers
-    response: httpx.Response
-    first: bytes = b""
-    """What was read of it already."""
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The rest of it, as it comes. Raises httpx.TransportError."""
-        if self.first:
-            yield self.first
-        if not self.response.is_stream_consumed:
-            async for piece in self.response.aiter_raw():
-                yield piece
-
-
 class ProviderLink:
     """Sends requests to one provider. See `open_link`."""
 
-    def __init__(self, entry: ProviderEntry, client: httpx.AsyncClient, turnstile: Turnstile) -> None:
-        """Take over a client."""
+    def __init__(self, entry: ProviderEntry, upstream: Upstream, turnstile: Turnstile) -> None:
+        """Take over who answers."""
         self.entry = entry
-        self._client = client
-        self._extensions = {"timeout": client.timeout.as_dict()}
+        self._upstream = upstream
         self._turnstile = turnstile
 
     @asynccontextmanager
@@ -93,7 +73,7 @@ class ProviderLink:
                 await self._turnstile.wait_turn()
                 found = await self._try(ask, headers, sending, started)
                 if isinstance(found, Opened):
-                    trying.push_async_callback(found.response.aclose)
+                    trying.callback(found.close)
                     await stack.enter_async_context(trying.pop_all())
                     return found
             await asyncio.sleep(found)
@@ -104,32 +84,17 @@ class ProviderLink:
         failed = CallTry(started_at=stamp(started), waited_s=0.0)
         sending.is_in_flight = True
         try:
-            opened = await self._open(ask, headers)
-        except httpx.ReadTimeout as error:
+            opened = await self._upstream.send(ask, headers)
+        except LineSilent as error:
             told = f"{self.entry.name} sent nothing for {self.entry.silence_s:g} s"
             raise Unreachable(told) from error
-        except httpx.TransportError as error:
-            told = f"{type(error).__name__}: {error}".rstrip(": ")
+        except LineBroken as error:
+            told = str(error)
             sending.is_in_flight = False
             if is_last:
                 raise Unreachable(f"{self.entry.name} can't be reached: {told}") from error
             return self._note(sending, msgspec.structs.replace(failed, error=told[:_LONGEST]))
         return await self._judge(ask, opened, sending, failed, is_last=is_last)
-
-    async def _open(self, ask: Ask, headers: Headers) -> Opened:
-        is_read_only = ask.purpose == "models"
-        # Made here, not by the client, which would look at all that it could add: there is nothing.
-        request = httpx.Request(
-            "GET" if is_read_only else "POST",
-            self.entry.base_url.rstrip("/") + ask.path,
-            params=list(ask.query) or None,
-            headers=list(headers),
-            content=None if is_read_only else ask.body,
-            extensions=self._extensions,
-        )
-        response = await self._client.send(request, stream=True)
-        given = [(name.lower(), value) for name, value in response.headers.multi_items()]
-        return Opened(status=response.status_code, headers=given, response=response)
 
     async def _judge(
         self, ask: Ask, opened: Opened, sending: Sending, failed: CallTry, *, is_last: bool
@@ -142,15 +107,15 @@ class ProviderLink:
         if is_last or (asked or 0.0) > self.entry.longest_wait_s:
             return opened
         try:
-            body = await _read_error(opened.response)
-        except httpx.TransportError as error:
+            body = await _read_error(opened)
+        except LineBroken as error:
             body = str(error).encode()
         hearing = Hearing(ask, content_type="", encoding=find(opened.headers, "content-encoding"))
         hearing.take(body)
         told = hearing.tell(opened.status).complaint
         if told is not None and told.kind in _FINAL_KINDS:
             return replace(opened, first=body)
-        await opened.response.aclose()
+        opened.close()
         sending.is_in_flight = False
         message = told.message[:_LONGEST] if told else ""
         known = msgspec.structs.replace(failed, status=opened.status, error=message, retry_after_s=asked)
@@ -168,9 +133,9 @@ class ProviderLink:
         return wait
 
 
-async def _read_error(response: httpx.Response) -> bytes:
+async def _read_error(opened: Opened) -> bytes:
     body = bytearray()
-    async for piece in response.aiter_raw():
+    async for piece in opened.rest:
         body += piece
         if len(body) > _ERROR_BODY:
             break
@@ -179,21 +144,16 @@ async def _read_error(response: httpx.Response) -> bytes:
 
 @asynccontextmanager
 async def open_link(
-    entry: ProviderEntry,
-    transport: httpx.AsyncBaseTransport | None = None,
-    turnstile: Turnstile | None = None,
+    entry: ProviderEntry, upstream: Upstream | None = None, turnstile: Turnstile | None = None
 ) -> AsyncIterator[ProviderLink]:
-    """Connect to a provider when there is something to send; `transport` stands for one.
+    """Connect to a provider when there is something to send; `upstream` stands for one.
 
     `turnstile` is shared with other entries of the same provider.
     """
-    timeout = httpx.Timeout(
-        connect=entry.connect_s, read=entry.silence_s, write=entry.silence_s, pool=entry.connect_s
-    )
-    limits = httpx.Limits(max_connections=entry.max_connections, keepalive_expiry=60.0)
-    # Certificates take a tenth of a second to load, and a plain address has none.
-    is_plain = entry.base_url.startswith("http://")
-    async with httpx.AsyncClient(
-        timeout=timeout, limits=limits, follow_redirects=False, verify=not is_plain, transport=transport
-    ) as client:
-        yield ProviderLink(entry, client, turnstile or Turnstile(entry.max_connections))
+    turnstile = turnstile or Turnstile(entry.max_connections)
+    if upstream is not None:
+        yield ProviderLink(entry, upstream, turnstile)
+        return
+    client = open_client(entry.base_url, Wait(connect_s=entry.connect_s, silence_s=entry.silence_s))
+    async with client.session:
+        yield ProviderLink(entry, client, turnstile)

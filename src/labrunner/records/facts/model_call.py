@@ -17,8 +17,14 @@ recording that was to answer it has no such call)."""
 TokenBasis = Literal["reported", "counted", "reserved"]
 """Where token counts come from: the provider; what was seen of an answer that broke off; or the bound
 that was set aside, where nothing was seen."""
+PYTHON: Final = "python"
+"""The protocol of a call from a task's own code; which one it takes is the client's matter."""
 NO_PRICE: Final = "no_price"
 """Kind of the error of a call that was declined because money is limited, and its model has no price."""
+SCRIPT_MISS: Final = "script_miss"
+"""Kind of the error of a call for which the script that stands for a model has no answer."""
+GATEWAY_ENDED: Final = "gateway_ended"
+"""Kind of the error of a call that was cut because the gateway's process ended."""
 PIECE: Final = "$body"
 """In a body of a request, `{"$body": digest}` stands for a part that is a body of its own."""
 
@@ -104,9 +110,9 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     price_source: str | None = None
     priced_on: str | None = None
     request: Digest | None = None
-    """The body that was sent."""
+    """The body that was sent; where a Python task asked, what was asked, which is in its transcript."""
     answer: Digest | None = None
-    """The body that came, not compressed."""
+    """The body that came, not compressed; of a Python task, what the model said, which is there, too."""
     taken_out: tuple[str, ...] = ()
     """Tools and files of the provider that were taken out of the request."""
     tries: tuple[CallTry, ...] = ()

@@ -10,7 +10,7 @@ from labrunner.policy.budget import find_used_up
 from labrunner.records.rows import SlotRows
 from labrunner.records.run import RunError, RunStatus, StatusRecord
 from labrunner.records.summary import SummaryRecord
-from labrunner.runner.leftovers.cutoffs import leave_as_evidence
+from labrunner.runner.leftovers.cutoffs import leave_as_evidence, settle_cut_off
 from labrunner.runner.leftovers.leavings import find_unreleased
 from labrunner.runner.leftovers.recounting import find_finished, recount_spending
 from labrunner.runner.leftovers.resumption import Resumption
@@ -109,6 +109,7 @@ class Sitting:
         await asyncio.to_thread(self._recount)
 
     def _recount(self) -> None:
+        settle_cut_off(self._left.cut_off, self._plan.paths)
         recount_spending(self._course.spending, self._plan, self._left)
         for row in find_finished(self._plan.paths, self._writer):
             self._reporter.tally.add(row)

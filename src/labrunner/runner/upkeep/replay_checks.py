@@ -5,7 +5,7 @@ not as it was written, is refused by the trial's name. Where answers are only re
 problem: then the provider is asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +13,18 @@ from labrunner.errors import LabError
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
+from labrunner.gateway.replaying.spoken import find_flaw, join_spoken
 from labrunner.records.encoding.ids import make_trial_id
+from labrunner.records.facts.model_call import PYTHON, CallRow
+from labrunner.records.facts.transcript_events import Event
 from labrunner.records.rows import SlotRows
 from labrunner.sandbox.door import Check
 from labrunner.store.layout import RunPaths
-from labrunner.store.reading.recordings import read_attempt_bodies, read_attempt_calls
+from labrunner.store.reading.recordings import (
+    read_attempt_bodies,
+    read_attempt_calls,
+    read_attempt_transcript,
+)
 from labrunner.store.reading.run_state import iter_finished
 
 NAMED: Final = 3
@@ -29,10 +36,7 @@ def check_replay(experiment: Experiment) -> Iterator[Check]:
     policy = experiment.policy
     if policy.replay is None:
         return
-    if any(variant.program is not None for variant in experiment.variants):
-        told = "calls of tasks that are written in Python are not answered from recordings"
-        yield Check(name=_NAME, passed=False, message=f"{told}; leave {flag('replay')} out")
-    elif not any(variant.models for variant in experiment.variants):
+    if not any(variant.models or variant.program is not None for variant in experiment.variants):
         told = f"no agent has a model, so {flag('replay')} answers nothing"
         yield Check(name=_NAME, passed=False, message=told)
     else:
@@ -65,6 +69,8 @@ def _count_playable(paths: RunPaths, rows: SlotRows) -> int:
     folder = paths.attempt(rows.trial_id, rows.attempt)
     logs = rows.timing.attempts[-1].logs
     calls = read_attempt_calls(folder, logs)
+    if any(call.protocol == PYTHON for call in calls):
+        return _count_spoken(calls, read_attempt_transcript(folder, logs))
     bodies = read_attempt_bodies(folder, logs)
     for call in calls:
         for digest in (call.request, call.answer):
@@ -75,10 +81,18 @@ def _count_playable(paths: RunPaths, rows: SlotRows) -> int:
     return len(calls)
 
 
+def _count_spoken(calls: Sequence[CallRow], events: Sequence[Event]) -> int:
+    """The same for calls of a Python task. Raises LabError."""
+    spoken = join_spoken(calls, events)
+    for flaw in filter(None, map(find_flaw, spoken)):
+        raise LabError(flaw)
+    return len(spoken)
+
+
 def _name_trials(experiment: Experiment) -> Iterator[str]:
     for slot in Schedule.of(experiment):
         variant, task = experiment.variants[slot.variant_idx], experiment.tasks[slot.task_idx]
-        if variant.models:
+        if variant.models or variant.program is not None:
             yield make_trial_id(variant.id, task.id, slot.repl_idx)
 
 

@@ -6,13 +6,15 @@ from typing import Any
 
 from labrunner.experiment.addresses import reveal_address
 from labrunner.gateway.metering.purse import Hold
+from labrunner.gateway.replaying.spoken import digest_asked
 from labrunner.solve.models.backend import Backend, ModelRequest
 from labrunner.solve.models.mock import Answering, MockBackend, make_mock
 from labrunner.solve.models.model_pool import Asker
 from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.models.surroundings import Running, maybe_running, running
 from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig, make_config
-from labrunner.solve.values.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages, mend
+from labrunner.solve.values.messages import ChatMessage, ChatMessageSystem, ModelOutput, as_messages
+from labrunner.solve.values.meter import LimitExceeded
 from labrunner.solve.values.tool import Tool, as_tool
 
 
@@ -99,8 +101,12 @@ def mock_model(answer: Answering, name: str = "mock/function") -> Model:
 
 async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOutput:
     attempt.meter.check_spent()
-    bound = None
-    if attempt.meter.limits_money:
+    bound, tape = None, attempt.tape
+    if attempt.meter.limits_money and tape is not None and tape.mode == "strict":
+        # What a provider would take need not be known, nor be the same: it ended where it ended then.
+        if (told := tape.find_cap(model.name, digest_asked(request.describe()))) is not None:
+            raise LimitExceeded("cost", told)
+    elif attempt.meter.limits_money:
         bound = await attempt.call_home(lambda: attempt.pool.bound_cost(model, request))
     async with attempt.meter.holding(bound, is_whole=request.config.max_tokens is not None) as hold:
         return await _ask_home(model, request, attempt, hold)
@@ -109,10 +115,11 @@ async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOu
 async def _ask_home(model: Model, request: ModelRequest, attempt: Running, hold: Hold | None) -> ModelOutput:
     transcript = attempt.transcript
     asked = transcript.number(request.messages)
-    asker = Asker(meter=attempt.meter, transcript=transcript, calls=attempt.calls)
-    output = await attempt.call_home(lambda: attempt.pool.ask(model, request, asker))
+    asker = Asker(meter=attempt.meter, transcript=transcript, calls=attempt.calls, tape=attempt.tape)
+    call = await attempt.call_home(lambda: attempt.pool.ask(model, request, asker))
+    output = call.output
+    assert output is not None  # else something was raised
     output.message.model = output.message.model or output.model
-    mend(output.message)
     (said,) = transcript.number([output.message])
     transcript.add(
         "model",
@@ -124,6 +131,9 @@ async def _ask_home(model: Model, request: ModelRequest, attempt: Running, hold:
         stop_reason=output.stop_reason,
         usage=output.usage,
         seconds=round(output.time or 0.0, 6),
+        call_id=call.call_id,
+        request=call.request,
+        answer=call.answer,
     )
     attempt.meter.count(output.usage, hold)
     return output

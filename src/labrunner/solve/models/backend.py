@@ -7,10 +7,10 @@ loop. Trouble of the provider's is a `ProviderTrouble` that says whether another
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
 from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig
-from labrunner.solve.values.messages import ChatMessage, ModelOutput
+from labrunner.solve.values.messages import ChatMessage, ModelOutput, to_plain
 from labrunner.solve.values.tool import ToolInfo
 
 
@@ -23,6 +23,18 @@ class ModelRequest:
     tool_choice: str | None = None
     """`auto`, `any`, `none`, or the name of a tool; None leaves it to the model."""
     config: GenerateConfig = NO_SETTINGS
+
+    def describe(self) -> dict[str, Any]:
+        """All that shapes the answer, as plain JSON."""
+        return {
+            "messages": [to_plain(message) for message in self.messages],
+            "tools": [
+                {"name": each.name, "description": each.description, "parameters": each.parameters}
+                for each in self.tools
+            ],
+            "tool_choice": self.tool_choice,
+            "config": self.config.measured(),
+        }
 
 
 class ProviderTrouble(Exception):

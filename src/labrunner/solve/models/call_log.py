@@ -1,27 +1,35 @@
 """Calls of a Python task's attempt, as rows: the same as those that the gateway writes of any other agent's.
 
 Rules: filled in the home loop, written with the transcript when the attempt has ended. What was said stands
-in the transcript, so rows name no bodies. A call that was given up while it waited for a provider is one that
-its client left.
+in the transcript: of requests and answers rows have the digests alone. A call that was given up while it
+waited for a provider is one that its client left.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
+from labrunner.errors import ProviderFailed
 from labrunner.files.strangers.masking import Masker
+from labrunner.gateway.replaying.spoken import SpokenCall, digest_said
 from labrunner.records.encoding import canonical
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.encoding.ids import Ids, make_token
-from labrunner.records.facts.model_call import CallEnd, CallError, CallRow, CallTokens, CallTry
+from labrunner.records.facts.model_call import PYTHON, CallEnd, CallError, CallRow, CallTokens, CallTry
+from labrunner.records.facts.transcript_events import Event
 from labrunner.solve.models.backend import ProviderTrouble
 from labrunner.solve.models.modelname import MOCK
-from labrunner.solve.values.messages import ModelOutput, ModelUsage
+from labrunner.solve.values.messages import (
+    ChatMessageAssistant,
+    ModelOutput,
+    ModelUsage,
+    from_plain,
+    to_plain,
+)
 
-PROTOCOL: Final = "python"
-"""A call from a task's own code; which protocol it takes is the client's matter."""
 _SILENT: Final = frozenset({"connection", "timeout"})
 """Reasons of trouble that are no answer."""
 
@@ -34,6 +42,9 @@ class OpenCall:
     name: str
     """`provider/model`."""
     purpose: str
+    request: str | None = None
+    """Digest of what was asked."""
+    call_id: str = field(default_factory=make_token)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
     tried: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -43,6 +54,17 @@ class OpenCall:
     output: ModelOutput | None = None
     error: CallError | None = None
     status: int | None = None
+    replayed: str | None = None
+    """The recorded call that answers it."""
+
+    @property
+    def answer(self) -> str | None:
+        """Digest of what the model said."""
+        return digest_said(to_plain(self.output.message)) if self.output is not None else None
+
+    def note_miss(self, told: str) -> None:
+        """Take in that a recording should have answered, and can't."""
+        self.end, self.error = "missed", CallError(kind="replay_miss", message=told)
 
     def note_try(self, trouble: ProviderTrouble, wait_s: float) -> None:
         """Take in a try that failed and is followed by another one."""
@@ -77,9 +99,10 @@ class CallLog:
     calls: list[OpenCall] = field(default_factory=list)
 
     @contextmanager
-    def open(self, name: str, *, is_scoring: bool) -> Iterator[OpenCall]:
+    def open(self, name: str, *, is_scoring: bool, request: str | None = None) -> Iterator[OpenCall]:
         """While inside, a call goes on."""
-        call = OpenCall(ordinal=len(self.calls), name=name, purpose="score" if is_scoring else "generate")
+        purpose = "score" if is_scoring else "generate"
+        call = OpenCall(ordinal=len(self.calls), name=name, purpose=purpose, request=request)
         self.calls.append(call)
         try:
             yield call
@@ -88,13 +111,52 @@ class CallLog:
 
     def count_unpriced(self) -> int:
         """Answers whose price nobody knows; a mock's cost what its script says."""
-        asked = [call for call in self.calls if not call.name.startswith(f"{MOCK}/")]
+        asked = [call for call in self.calls if not call.replayed and not call.name.startswith(f"{MOCK}/")]
         used = [call.output.usage for call in asked if call.output and call.output.usage]
         return sum(usage.total_tokens > 0 and usage.cost_usd is None for usage in used)
+
+    def find_miss(self) -> CallError | None:
+        """What a recording had no answer for."""
+        return next((call.error for call in self.calls if call.end == "missed"), None)
+
+    def sum_replayed(self) -> tuple[int, ModelUsage]:
+        """How many calls a recording answered, and what they took then."""
+        answered = [call.output for call in self.calls if call.replayed and call.output]
+        used = (output.usage for output in answered if output.usage)
+        return len(answered), sum(used, ModelUsage())
 
     def rows(self, ids: Ids, attempt: int) -> list[CallRow]:
         """The rows of all calls, whoever made them."""
         return [_make_row(call, ids, attempt) for call in self.calls]
+
+
+async def play(taped: SpokenCall, call: OpenCall) -> ModelOutput:
+    """What a model said then, or what went wrong; what was given up is never over. Raises ProviderFailed."""
+    row, event = taped.row, taped.event
+    if event is not None and taped.answer is not None:
+        return _revive(taped, event, taped.answer)
+    error = row.error if row is not None else None
+    if row is None or error is None:
+        await asyncio.get_running_loop().create_future()  # until somebody gives it up, as then
+        raise AssertionError("nobody answers")
+    call.end, call.status, call.error = row.end, row.status, error
+    call.tries += row.tries
+    raise ProviderFailed(error.kind or row.end, f"asking {call.name}: {error.message}")
+
+
+def _revive(taped: SpokenCall, event: Event, answer: Mapping[str, Any]) -> ModelOutput:
+    message, row = from_plain(answer), taped.row
+    assert isinstance(message, ChatMessageAssistant)  # models say nothing else
+    used = event.get("usage")
+    return ModelOutput(
+        model=(row.answered_by if row else message.model) or "",
+        message=message,
+        stop_reason=event["stop_reason"],
+        usage=ModelUsage(**used) if used else None,
+        time=event["seconds"],
+        price_source=row.price_source if row else None,
+        priced_on=row.priced_on if row else None,
+    )
 
 
 def write_rows(rows: list[CallRow], masker: Masker) -> bytes:
@@ -114,12 +176,12 @@ def _make_row(call: OpenCall, ids: Ids, attempt: int) -> CallRow:
     usage = output.usage if output else None
     return CallRow(
         schema_version="model_call_v1",
-        call_id=make_token(),
+        call_id=call.call_id,
         ids=ids,
         attempt=attempt,
         ordinal=call.ordinal,
         provider=provider,
-        protocol=PROTOCOL,
+        protocol=PYTHON,
         purpose=call.purpose,
         model=model or None,
         answered_by=(output.model or None) if output else None,
@@ -132,8 +194,11 @@ def _make_row(call: OpenCall, ids: Ids, attempt: int) -> CallRow:
         cost_usd=usage.cost_usd if usage else None,
         price_source=output.price_source if output else None,
         priced_on=output.priced_on if output else None,
+        request=call.request,
+        answer=call.answer,
         tries=tuple(call.tries),
         error=call.error,
+        replayed=call.replayed,
     )
 
 

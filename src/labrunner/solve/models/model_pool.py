@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from labrunner.errors import ProviderFailed
+from labrunner.errors import ProviderFailed, ReplayMissed
+from labrunner.gateway.replaying.spoken import SpokenTape, digest_asked
 from labrunner.policy import backoff
 from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.solve.models.backend import Askable, Backend, ModelRequest, ProviderTrouble
-from labrunner.solve.models.call_log import CallLog, OpenCall
-from labrunner.solve.values.messages import ModelOutput
+from labrunner.solve.models.call_log import CallLog, OpenCall, play
+from labrunner.solve.values.messages import ModelOutput, mend
 from labrunner.solve.values.meter import Meter
 from labrunner.solve.values.transcript import Transcript
 
@@ -49,6 +50,8 @@ class Asker:
     meter: Meter
     transcript: Transcript
     calls: CallLog = field(default_factory=CallLog)
+    tape: SpokenTape | None = None
+    """Recorded calls that answer in a provider's place."""
 
 
 class ModelPool:
@@ -65,12 +68,17 @@ class ModelPool:
         self._waiting: Counter[str] = Counter()
         self._told_at: dict[str, float] = {}
 
-    async def ask(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
-        """Ask until there is an answer. Raises ProviderFailed when patience has run out."""
-        with asker.calls.open(model.name, is_scoring=asker.meter.is_scoring) as call:
-            output = await self._ask(model, request, asker, call)
+    async def ask(self, model: Askable, request: ModelRequest, asker: Asker) -> OpenCall:
+        """Ask until there is an answer; the call, which has it.
+
+        Raises ProviderFailed when patience has run out, ReplayMissed.
+        """
+        asked, is_scoring = digest_asked(request.describe()), asker.meter.is_scoring
+        with asker.calls.open(model.name, is_scoring=is_scoring, request=asked) as call:
+            output = await _replay(request, asker, call) or await self._ask(model, request, asker, call)
+            mend(output.message)
             call.note_answer(output)
-            return output
+            return call
 
     async def bound_cost(self, model: Askable, request: ModelRequest) -> Decimal | None:
         """What a request can cost, by its backend's word."""
@@ -158,6 +166,22 @@ class ModelPool:
             most = _first(self._patience.max_connections, request.config.max_connections, CONNECTIONS)
             self._places[model.provider] = asyncio.Semaphore(int(most))
         return self._places[model.provider]
+
+
+async def _replay(request: ModelRequest, asker: Asker, call: OpenCall) -> ModelOutput | None:
+    """The recorded answer; None where a provider is to be asked. Raises ProviderFailed, ReplayMissed."""
+    tape = asker.tape
+    if tape is None:
+        return None
+    taped = tape.take(call.name, call.request or "", call.ordinal)
+    if taped is not None:
+        call.replayed = taped.origin
+        return await play(taped, call)
+    if tape.mode == "reuse":
+        return None
+    told = tape.describe_miss(call.name, request.describe(), call.ordinal)
+    call.note_miss(told)
+    raise ReplayMissed("replay_miss", f"the recording has no answer: {told}")
 
 
 def _explain_end(trouble: ProviderTrouble) -> str:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from labrunner.gateway.replaying.spoken import SpokenTape
 from labrunner.sandbox.door import AgentRun
 from labrunner.solve.models.backend import Askable
 from labrunner.solve.models.call_log import CallLog
@@ -47,6 +48,8 @@ class Running:
     state: TaskState
     """As it stands: what is scored when a limit ends the solver."""
     calls: CallLog = field(default_factory=CallLog)
+    tape: SpokenTape | None = None
+    """Recorded calls that answer in a provider's place."""
     environment: Environment | None = None
 
     async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:

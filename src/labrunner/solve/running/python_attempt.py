@@ -15,7 +15,8 @@ from functools import partial
 from labrunner.errors import AttemptFailed, SandboxFailed, SystemBroken
 from labrunner.files.strangers.masking import Masker
 from labrunner.gateway.recording.calljournal import CALLS
-from labrunner.records.completion import AttemptEnd, Completion, Failed, FileRef, Graded
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptEnd, Cancelled, Completion, Failed, FileRef, Graded
 from labrunner.sandbox.door import GuestPaths, SandboxMaker
 from labrunner.sandbox.execution import ExecSandbox
 from labrunner.solve.library.solvers import as_conversation
@@ -29,6 +30,7 @@ from labrunner.solve.resolving.sample_rows import read_sample
 from labrunner.solve.resolving.task_resolution import LiveTask
 from labrunner.solve.running.lane import AbandonedLane, Crowded, Lanes
 from labrunner.solve.running.python_ledger import SolveLedger
+from labrunner.solve.running.python_tape import open_spoken
 from labrunner.solve.running.transcript_file import leave, store
 from labrunner.solve.scoring.verdict import Finding, blame, grade, mask_score, settle_score, write_in_full
 from labrunner.solve.values.meter import LimitExceeded, Meter
@@ -93,6 +95,10 @@ class SolveAttempt:
             tell=self._note_failure,
             leave=lambda: leave(self._scene.folders.root, self._transcript.close()),
         )
+        missed = self._ledger.calls.find_miss()
+        if missed is not None and not isinstance(end, Cancelled):
+            # Whatever the task's code made of it: from there on it is not what is replayed.
+            end = Failed(cause=Cause.REPLAY, reason="replay_miss", message=missed.message)
         return await self._complete(end)
 
     async def _reach_end(self) -> AttemptEnd:
@@ -126,6 +132,7 @@ class SolveAttempt:
             model=live.model,
             state=first_state(scene, model or "none"),
             calls=self._ledger.calls,
+            tape=open_spoken(scene),
         )
 
     async def _work_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd | None:

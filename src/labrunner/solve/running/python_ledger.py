@@ -39,15 +39,20 @@ class SolveLedger(Ledger):
         return self.complete(end, replace(kept, logs=(*kept.logs, *logs)))
 
     def _spent(self) -> dict[str, float | int]:
-        usage, meter = self.meter.usage, self.meter
-        spent: dict[str, float | int] = {"working_s": round(meter.working_s, 6), "requests": meter.requests}
+        meter, (count, replayed) = self.meter, self.calls.sum_replayed()
+        paid, usage = meter.requests - count, meter.usage
+        spent: dict[str, float | int] = {"working_s": round(meter.working_s, 6), "requests": paid}
         if meter.requests:
             spent |= {
-                "tokens": usage.total_tokens,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
+                "tokens": usage.total_tokens - replayed.total_tokens,
+                "input_tokens": usage.input_tokens - replayed.input_tokens,
+                "output_tokens": usage.output_tokens - replayed.output_tokens,
             }
+        if count:
+            spent |= {"replayed_requests": count, "replayed_tokens": replayed.total_tokens}
+        if replayed.cost_usd is not None:
+            spent["replayed_cost_usd"] = replayed.cost_usd
         if usage.cost_usd is not None:
-            spent["cost_usd"] = usage.cost_usd
+            spent["cost_usd"] = usage.cost_usd - (replayed.cost_usd or 0.0) if paid else 0.0
         unpriced = self.calls.count_unpriced()
         return spent | {UNPRICED: unpriced} if unpriced else spent

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.model_call import BodyRow, CallRow
+from labrunner.records.facts.transcript_events import read_events
+from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.events import iter_attempt_logs
 from labrunner.store.reading.survey import survey
@@ -51,6 +53,13 @@ def read_attempt_calls(folder: Path, logs: Sequence[FileRef] | None = None) -> l
 def read_attempt_bodies(folder: Path, logs: Sequence[FileRef] | None = None) -> dict[str, BodyRow]:
     """What was said in the calls of one attempt, by digest. Raises DamagedRun."""
     return {body.digest: body for body in _read(folder / BODIES, logs, BodyRow)}
+
+
+def read_attempt_transcript(folder: Path, logs: Sequence[FileRef]) -> list[dict[str, Any]]:
+    """The events of a Python task's finished attempt. Raises DamagedRun."""
+    path = folder / TRANSCRIPT
+    ref = next((ref for ref in logs if ref.path == path.name), None)
+    return read_events(b"".join(line + b"\n" for line in _read_lines(path, ref))) if ref else []
 
 
 def read_attempt_doors(folder: Path, logs: Sequence[FileRef] | None = None) -> list[DoorEvent]:
