@@ -350,8 +350,8 @@ BROKEN: dict[str, tuple[str, str]] = {
         "experiment.yaml:4: tasks: the task file 'tasks.jsonl' can't be read: No such file or directory",
     ),
     "a task file of another kind": (
-        f"{HEAD}tasks: {{file: tasks.parquet}}\n",
-        "experiment.yaml:4: tasks.file: 'tasks.parquet' can't be read: there is no task source '.parquet'; known: .jsonl, .ndjson, .json, .csv (built in)",
+        f"{HEAD}tasks: {{file: tasks.arrow}}\n",
+        "experiment.yaml:4: tasks.file: 'tasks.arrow' can't be read: there is no task source '.arrow'; known: .jsonl, .ndjson, .json, .csv, .parquet (built in)",
     ),
     "an absolute path in a workspace": (
         f"{HEAD}tasks: [{{id: a, input: x, files: {{/etc/passwd: x}}}}]\n",

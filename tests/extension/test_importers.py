@@ -60,7 +60,10 @@ def test_what_an_importer_says_is_checked_as_strictly_as_a_file(folder: Path, tm
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("harbor:fruit", "harbor:fruit: there is no importer 'harbor'; known: words (lab-extras 2.1)"),
+        (
+            "fleet:fruit",
+            "there is no importer 'fleet'; known: harbor, terminal-bench (built in); words (lab-extras 2.1)",
+        ),
         ("words:nowhere", "words:nowhere: there is nothing at nowhere"),
         ("words:.", "is no folder of words: it has no words.txt"),
     ],

@@ -34,6 +34,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             does="run an experiment (default: ./experiment.yaml)",
             aliases=("eval",),
         ),
+        "import": Command(
+            module="labrunner.cli.keeping.importing",
+            usage="KIND SOURCE -o DIR",
+            does="write other people's tasks as an experiment: harbor",
+        ),
         "plan": Command(
             module="labrunner.cli.carrying.plan", usage="[TARGET]", does="show exactly what would run"
         ),

@@ -6,6 +6,10 @@ from typing import Final
 
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "lab import": (
+            "lab import harbor tasks/hello -o hello        # a task folder of Harbor's",
+            "lab import harbor tasks -o mine --skip-refused  # a data set, without what can't be run here",
+        ),
         "lab init": (
             "lab init mine                          # one agent, three tasks, a grader",
             "lab init chat --template python        # a task in Python, with a mock model",

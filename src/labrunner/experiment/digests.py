@@ -31,9 +31,9 @@ from labrunner.experiment.sandbox_kinds import has_images
 from labrunner.records.encoding import canonical
 
 _NOT_MEASURED: Final[Mapping[type, frozenset[str]]] = {
-    TaskSpec: frozenset({"digest", "solution", "group", "tags", "metadata"}),
+    TaskSpec: frozenset({"digest", "solution", "group", "tags", "metadata", "build_timeout_s"}),
     Variant: frozenset({"digest"}),
-    SandboxPlan: frozenset({"pull", "prune_images"}),
+    SandboxPlan: frozenset({"pull", "prune_images", "build_timeout_s"}),
     Program: frozenset({"is_repeatable", "base_url", "reducer"}),
     ModelEntry: frozenset({"base_url", "key", "prices", "max_connections", "max_retries"}),
 }
@@ -41,6 +41,8 @@ _WHERE_USED: Final[Mapping[type, tuple[str, ...]]] = {
     Grader: ("metric",),
     Agent: ("limits", "named", "exit_tells", "runs"),
     Network: ("models",),
+    Setup: ("user",),
+    TaskSpec: ("build", "agent", "collect"),
     Variant: ("models",),
 }
 """Fields that are measured only where they say something, so that who does not use them keeps his digests."""
@@ -49,6 +51,7 @@ _CODE: Final[Mapping[type, frozenset[str]]] = {
     Grader: frozenset({"dir"}),
     SandboxPlan: frozenset({"build"}),
     Solution: frozenset({"digest"}),
+    TaskSpec: frozenset({"build"}),
     Program: frozenset({"file", "modules"}),
 }
 """Fields that stand for somebody's code: a person can say of an edit there that nothing changed."""

@@ -3,7 +3,8 @@
 A folder's digest covers, sorted by path: each file's content and whether its owner may execute it, each
 symbolic link's target (links are not followed), each empty folder. It covers neither where the folder lies,
 nor times, owners and other modes. In folders of agents and graders, what tools leave behind (`__pycache__`,
-`*.pyc`, `.git`, `.lab`) is left out; a workspace is covered as it is, since all of it is the task's.
+`*.pyc`, `.git`, `.lab`) is left out; a workspace, and what an image is built from, is covered as it is, since
+all of it is used.
 """
 
 import hashlib
@@ -89,6 +90,10 @@ class Contents:
     def tools(self, path: Path) -> Folder:
         """Give a folder of an agent's or grader's programs."""
         return self._folder(path, everything=False)
+
+    def context(self, path: Path) -> Folder:
+        """Give a folder that an image is built from: all of it is handed to the builder."""
+        return self._folder(path, everything=True)
 
     def workspace(self, path: Path) -> Folder:
         """Give a folder or archive that a workspace starts with."""

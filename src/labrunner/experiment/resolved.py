@@ -114,6 +114,7 @@ class Setup:
     command: tuple[str, ...] = ()
     timeout_s: float = 600.0
     network: Network = Network(mode="none")
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +204,8 @@ class SandboxPlan:
     limits: Literal["enforced", "best_effort"]
     asked: tuple[str, ...]
     """Names of the limits that the author wrote down: these must be enforced; defaults where the host can."""
+    build_timeout_s: float | None = None
+    """For building or fetching the image; None: as long as something is told of it."""
 
     @property
     def is_none(self) -> bool:
@@ -281,6 +284,15 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAgent:
+    """What a task decides about its agent; None leaves the variant's."""
+
+    user: str | None = None
+    network: Network | None = None
+    """What it may reach beside its models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """One problem to solve. `grader`, `setup` are complete and already merged with the experiment's."""
 
@@ -305,6 +317,12 @@ class TaskSpec:
     metadata: Mapping[str, Any]  # any JSON: the author's own
     resources: Resources
     digest: str
+    build: Folder | None = None
+    """What its own image is built from, instead of the variant's."""
+    build_timeout_s: float | None = None
+    agent: TaskAgent | None = None
+    collect: tuple[str, ...] = ()
+    """Besides what the experiment collects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

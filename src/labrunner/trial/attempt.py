@@ -84,7 +84,8 @@ class _Attempt:
                 policy = phases.policy_note(scene, self._ledger.limits)
                 await asyncio.to_thread(preparation.write_policy, scene.folders, policy)
             end = await self._run_phases(sandbox, guest)
-            await copy_out(sandbox, guest, scene.folders, scene.context.experiment.collect)
+            paths = phases.collected(scene.context.experiment, scene.task)
+            await copy_out(sandbox, guest, scene.folders, paths)
             return end
 
     @asynccontextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from labrunner.experiment.resolved import (
+    Agent,
     Experiment,
     Network,
     Resources,
@@ -46,16 +47,33 @@ def merged_plan(task: TaskSpec, variant: Variant) -> SandboxPlan:
     """The same, for any task and variant."""
     plan, own = variant.sandbox, task.resources
     named = tuple(name for name in Resources.__dataclass_fields__ if getattr(own, name) is not None)
-    if not (named or task.image or task.workdir):
+    if not (named or task.image or task.build or task.workdir or task.build_timeout_s):
         return plan
     return replace(
         plan,
-        image=task.image or plan.image,
-        build=None if task.image else plan.build,
+        image=None if task.build else task.image or plan.image,
+        build=None if task.image else task.build or plan.build,
+        build_timeout_s=task.build_timeout_s or plan.build_timeout_s,
         workdir=task.workdir or plan.workdir,
         asked=tuple(sorted({*plan.asked, *named})),
         **{name: getattr(own, name) for name in named},
     )
+
+
+def merged_agent(task: TaskSpec, variant: Variant) -> Agent:
+    """The variant's agent with the user and the network that the task decides; its models stay."""
+    agent, own = variant.agent, task.agent
+    if own is None:
+        return agent
+    network = agent.network
+    if own.network is not None:
+        network = replace(own.network, models=agent.network.models)
+    return replace(agent, user=own.user or agent.user, network=network)
+
+
+def collected(experiment: Experiment, task: TaskSpec) -> tuple[str, ...]:
+    """Paths that are copied out of a finished sandbox: the experiment's, then the task's own."""
+    return tuple(dict.fromkeys([*experiment.collect, *task.collect]))
 
 
 def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
@@ -80,15 +98,16 @@ def sandbox_spec(scene: AttemptScene) -> SandboxSpec:
 def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands:
     """What the phases of a trial ask of its sandbox."""
     setup = task.setup if task.setup is not None else variant.setup
+    agent = merged_agent(task, variant)
     is_fresh, is_strict = task.grader.where == "fresh", _is_strict(experiment)
     return Demands(
-        agent_user=variant.agent.user,
+        agent_user=agent.user,
         grader_user=task.grader.user,
-        networks=(setup.network, variant.agent.network, task.grader.network),
+        networks=(setup.network, agent.network, task.grader.network),
         restart=is_strict,
-        any_user=not variant.agent.command and variant.agent.runs is None,
+        any_user=not agent.command and agent.runs is None,
         fresh_grader=is_fresh,
-        collect=experiment.collect,
+        collect=collected(experiment, task),
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or is_strict),
         refuses_changes=not is_fresh and must_not_change_system(experiment),
         renews_changed=not is_fresh and experiment.on_system_change == "afresh" and not is_strict,
@@ -117,12 +136,13 @@ def setup_phase(scene: AttemptScene, guest: GuestPaths) -> Phase | None:
         env=env | _expanded_values(scene, guest, scene.task.env),
         timeout_s=setup.timeout_s,
         network=setup.network,
+        user=setup.user,
     )
 
 
 def agent_phase(scene: AttemptScene, guest: GuestPaths) -> Phase:
     """The agent's command with what it may know."""
-    agent = scene.variant.agent
+    agent = merged_agent(scene.task, scene.variant)
     env = _contract(scene, guest, agent_timeout_s(scene))
     env |= {"AGENTLAB_AGENT_DIR": guest.agent, "PATH": f"{guest.agent}/bin:{guest.search_path}"}
     env |= _expanded_values(scene, guest, scene.task.env)
@@ -197,7 +217,7 @@ def policy_note(scene: AttemptScene, limits: Mapping[str, float | int | str | bo
         "timeout_ms": _ms(agent_timeout_s(scene)),
         "network": {
             "setup": _network_note(_setup(scene).network),
-            "agent": _network_note(scene.variant.agent.network),
+            "agent": _network_note(merged_agent(scene.task, scene.variant).network),
         },
         "limits": dict(limits),
     }

@@ -91,16 +91,16 @@ BROKEN_TASK_FILES: dict[str, tuple[str, str, str]] = {
         "id,input,levle\na,b,1\n",
         "t.csv:1: no field of a task is called like the column 'levle'; rename to input or target, "
         "to input.levle, or to metadata.levle (which agents don't see); known fields: "
-        "id, input, prompt, target, solution, image, workdir, workspace, files, setup, timeout_s, grader, "
-        "group, tags, env, metadata, resources",
+        "id, input, prompt, target, solution, image, build, build_timeout_s, workdir, workspace, files, "
+        "setup, agent, timeout_s, grader, collect, group, tags, env, metadata, resources",
     ),
     "CSV with columns of somebody else's": (
         "t.csv",
         "id,question,answer\na,b,c\nd,e,f\n",
         "t.csv:1: no field of a task is called like the columns 'question', 'answer'; rename to input or "
         "target, to input.question, or to metadata.question (which agents don't see); known fields: "
-        "id, input, prompt, target, solution, image, workdir, workspace, files, setup, timeout_s, grader, "
-        "group, tags, env, metadata, resources",
+        "id, input, prompt, target, solution, image, build, build_timeout_s, workdir, workspace, files, "
+        "setup, agent, timeout_s, grader, collect, group, tags, env, metadata, resources",
     ),
     "CSV with a number where cells are text": (
         "t.csv",

@@ -2,15 +2,19 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from labrunner.cli.carrying.doors import NOUNS, list_doors
 from labrunner.cli.carrying.target import Call, find_scripts, make_target_app
 from labrunner.display.checks import show_checks, show_machine
 from labrunner.display.doors import show_doors
+from labrunner.display.foreign import show_refusals
 from labrunner.display.text.console import make_console
-from labrunner.errors import ExitCode
+from labrunner.errors import ExitCode, InputError
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.sources.importers import read_import, split_import
+from labrunner.interop.importers.reviewable import choose
 from labrunner.records.encoding import canonical
 from labrunner.registry import BUILT_IN
 from labrunner.runner.smoke import smoke
@@ -25,6 +29,9 @@ def doctor(call: Call) -> int:
     """Make every check for each target; bad input when one that matters did not pass."""
     if not call.targets:
         return _examine_machine(call)
+    if refused := _find_refused(call):
+        _print_refused(*refused, as_json=call.as_json)
+        return int(ExitCode.BAD_INPUT)
     options = replace(call.options(), make=registry.remember(anew=True))
     checks = [
         check
@@ -34,6 +41,29 @@ def doctor(call: Call) -> int:
     _print(checks, as_json=call.as_json)
     is_well = all(check.passed or check.severity == "warning" for check in checks)
     return int(ExitCode.SUCCESS if is_well else ExitCode.BAD_INPUT)
+
+
+def _find_refused(call: Call) -> tuple[dict[str, Sequence[InputError]], int] | None:
+    """Tasks of imports that can't be run here, of so many that are asked for; None when there are none."""
+    refused: dict[str, Sequence[InputError]] = {}
+    tasks = 0
+    for target in call.targets:
+        if (found := split_import(str(target))) is not None:
+            document = choose(read_import(*found), call.overrides.task_ids)
+            refused |= document.refused
+            tasks += len(document.data["tasks"])
+    return (refused, tasks) if refused else None
+
+
+def _print_refused(refused: Mapping[str, Sequence[InputError]], tasks: int, *, as_json: bool) -> None:
+    if as_json:
+        reasons = {
+            task: [{"where": each.where, "problem": each.problem} for each in why]
+            for task, why in refused.items()
+        }
+        sys.stdout.write(canonical.encode_line({"refused": reasons, "tasks": tasks}).decode())
+    else:
+        make_console().print(show_refusals(refused, tasks))
 
 
 def _examine_machine(call: Call) -> int:

@@ -46,6 +46,8 @@ class SetupPart(Part):
     """After so many seconds the setup has failed."""
     network: NetworkChoice = NO_NETWORK
     """What the setup may reach."""
+    user: Text | None = None
+    """User inside the image; null is the image's own."""
 
 
 class AgentPart(Part):
@@ -161,6 +163,8 @@ class SandboxPart(Part):
     """Image for docker. `$name` puts bindings in."""
     build: Text | None = None
     """Folder with a Dockerfile to build the image from; built again only when its content has changed."""
+    build_timeout_s: Seconds | None = None
+    """Seconds for building or fetching an image; null waits as long as something is told of it."""
     pull: Literal["preflight", "lazy", "never"] = "preflight"
     """When missing images are fetched: all of them before anything runs, each with its first trial, or
     never."""
@@ -220,7 +224,11 @@ class TaskSource(Part):
     """Where the tasks come from, and which of them are taken."""
 
     file: Text
-    """A `.jsonl`, `.json` or `.csv` file; or `name:…`, what a source of another package is asked for."""
+    """A `.jsonl`, `.json`, `.csv` or `.parquet` file; or `name:…`, what a source of another package is asked
+    for."""
+    fields: dict[Text, Text] = {}
+    """Where the file has other names: a task's field, and what the file calls it, such as
+    `{id: instance_id, input: problem_statement, metadata.repo: repo}`. Nothing else of the file is taken."""
     include: list[Text] = []
     """Patterns (`*`, `?`, `[…]`) of ids to take; empty takes all."""
     exclude: list[Text] = []
@@ -243,7 +251,7 @@ def _tasks_kind(value: object) -> str:
 Tasks: TypeAlias = Annotated[
     Annotated[TaskSource, Tag("<file>")] | Annotated[list[Any], Tag("<list>")],
     Discriminator(_tasks_kind),
-    Shown("path, `{file, include, exclude, tags, limit}`, or list of tasks"),
+    Shown("path, `{file, fields, include, exclude, tags, limit}`, or list of tasks"),
 ]
 
 

@@ -6,8 +6,8 @@ twice in a map, merge keys (`<<`), tags and recursive aliases are refused.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -55,6 +55,8 @@ class Document:
 
     data: dict[str, Any]  # what the author wrote, not checked yet
     places: Mapping[FieldPath, Place]
+    refused: Mapping[str, Sequence[InputError]] = field(default_factory=dict)
+    """Tasks that stand where the document came from and can't be run, by their ids."""
 
     def place(self, path: FieldPath) -> Place:
         """Where a field stands; for one that was not written, what it would stand in."""

@@ -17,6 +17,7 @@ from labrunner.experiment.authoring.values import (
     Id,
     Json,
     JsonMap,
+    NetworkChoice,
     Shown,
 )
 
@@ -44,6 +45,15 @@ class SolutionPart(Part):
         return self
 
 
+class TaskAgentPart(Part):
+    """What a task decides about its agent, whichever variant's it is."""
+
+    user: Text | None = None
+    """User inside the image; null leaves the variant's."""
+    network: NetworkChoice | None = None
+    """What the agent may reach beside its models, which it keeps; null leaves the variant's."""
+
+
 class TaskRow(Part):
     """One problem to solve."""
 
@@ -60,6 +70,10 @@ class TaskRow(Part):
     agent sees anything of it."""
     image: Text | None = None
     """Image for this task, instead of the sandbox's."""
+    build: Text | None = None
+    """Folder with a Dockerfile to build this task's image from, instead of `image`."""
+    build_timeout_s: Seconds | None = None
+    """Seconds for building or fetching this task's image."""
     workdir: GuestPath | None = None
     """Working directory inside the image."""
     workspace: Text | None = None
@@ -69,10 +83,14 @@ class TaskRow(Part):
     setup: SetupPart | None = None
     """Fields of the experiment's setup that differ for this task; with it, the variants' own setup does not
     run."""
+    agent: TaskAgentPart | None = None
+    """What the task decides about its agent: `{user, network}`."""
     timeout_s: Seconds | None = None
     """The agent's time for this task."""
     grader: GraderPart | None = None
     """Fields of the grader that differ for this task."""
+    collect: list[Text] = []
+    """Paths copied out of the finished sandbox, besides the experiment's."""
     group: Text | None = None
     """Tasks of one group are not independent of each other: intervals are clustered by it."""
     tags: list[Text] = []
@@ -88,6 +106,8 @@ class TaskRow(Part):
     def _has_something_to_solve(self) -> Self:
         if "input" not in self.model_fields_set and self.prompt is None:
             raise BadValue("has neither input nor prompt; one of them says what is to be solved")
+        if self.image is not None and self.build is not None:
+            raise BadValue("has both image and build; keep one")
         return self
 
     @property

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.inheritance import read_with_bases
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
@@ -10,7 +11,7 @@ from labrunner.experiment.resolving.overlay import apply_overrides
 from labrunner.experiment.resolving.resolution import resolve
 from labrunner.experiment.sources.importers import read_import, split_import
 
-__all__ = ["Overrides", "load"]
+__all__ = ["Overrides", "load", "resolve_document"]
 
 _DEFAULT_NAME: Final = "experiment.yaml"
 _NO_OVERRIDES: Final = Overrides()
@@ -29,4 +30,9 @@ def load(path: Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
     else:
         file = path / _DEFAULT_NAME if path.is_dir() else path
         document, source = read_with_bases(file), str(file.resolve())
+    return resolve_document(document, overrides, source)
+
+
+def resolve_document(document: Document, overrides: Overrides, source: str) -> Experiment:
+    """Resolve a document that was read, with options laid over it."""
     return resolve(apply_overrides(document, overrides), overrides, source)

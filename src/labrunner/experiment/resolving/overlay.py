@@ -33,7 +33,7 @@ def apply_overrides(document: Document, overrides: Overrides) -> Document:
         for old in [at for at in places if at[: len(path)] == path]:
             del places[old]
         places[path] = Place(file=option, line=None, folder=document.folder(()))
-    return Document(data=data, places=places)
+    return Document(data=data, places=places, refused=document.refused)
 
 
 def fields_set(overrides: Overrides) -> list[FieldSet]:

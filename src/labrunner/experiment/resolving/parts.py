@@ -97,6 +97,7 @@ def resolve_setup(section: Section[SetupPart], names: Names, problems: Problems)
         command=fill_all(part.command, names, section.at("command"), problems),
         timeout_s=part.timeout_s,
         network=part.network,
+        user=part.user,
     )
 
 
@@ -112,7 +113,7 @@ def resolve_sandbox(
     return SandboxPlan(
         kind=kind,
         image=image,
-        build=resolve_dir(part.build, bindings, section.at("build"), reading),
+        build=resolve_context(part.build, bindings, section.at("build"), reading),
         pull=part.pull,
         prune_images=part.prune_images,
         workdir=part.workdir,
@@ -124,6 +125,7 @@ def resolve_sandbox(
         tmpfs=part.tmpfs,
         limits=part.limits,
         asked=tuple(written),
+        build_timeout_s=part.build_timeout_s,
     )
 
 
@@ -133,6 +135,14 @@ def resolve_dir(
     """Resolve a folder of programs."""
     filled = None if text is None else fill_path(text, bindings, spot, reading.problems)
     return None if filled is None else reading.folder(reading.contents.tools, filled, spot)
+
+
+def resolve_context(
+    text: str | None, bindings: Mapping[str, object], spot: Spot, reading: Reading
+) -> Folder | None:
+    """Resolve a folder that an image is built from."""
+    filled = None if text is None else fill_path(text, bindings, spot, reading.problems)
+    return None if filled is None else reading.folder(reading.contents.context, filled, spot)
 
 
 def host_network(

@@ -115,7 +115,9 @@ def _refuse_file(reading: Reading) -> None:
 def _default_kind(tasks: Sequence[WrittenTask], variants: Sequence[WrittenVariant], reading: Reading) -> str:
     """Decide by whether an image is named anywhere."""
     parts = [sandbox_section(variant, reading).part for variant in variants]
-    imaged = any(part.image or part.build for part in parts) or any(task.row.image for task in tasks)
+    imaged = any(part.image or part.build for part in parts) or any(
+        task.row.image or task.row.build for task in tasks
+    )
     return default_kind(is_imaged=imaged)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from labrunner.experiment.authoring.authored import GraderPart, SetupPart, TaskSource
 from labrunner.experiment.authoring.document import FieldPath
-from labrunner.experiment.authoring.problems import Problems, field_names, validate
+from labrunner.experiment.authoring.problems import field_names, validate
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.task_row import TaskRow
 from labrunner.experiment.authoring.values import HALF_A_CHARACTER, FileSource
@@ -21,6 +21,7 @@ from labrunner.experiment.resolved import (
     Resources,
     Setup,
     Solution,
+    TaskAgent,
     TaskSpec,
     WorkspaceFile,
 )
@@ -34,7 +35,12 @@ from labrunner.experiment.resolving.naming import (
     solution_names,
     task_names,
 )
-from labrunner.experiment.resolving.parts import host_network, resolve_grader, resolve_setup
+from labrunner.experiment.resolving.parts import (
+    host_network,
+    resolve_context,
+    resolve_grader,
+    resolve_setup,
+)
 from labrunner.experiment.resolving.selection import FilterNames, TaskFilter, select_tasks
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.experiment.sources.registry import read_rows
@@ -85,7 +91,7 @@ class TaskRules:
 def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
     """Read and check all tasks, and choose those that are to be run."""
     problems, source = reading.problems, reading.file.tasks
-    tasks = _check_rows(_rows(reading), problems)
+    tasks = _check_rows(_rows(reading), reading)
     where = reading.document.where
     if not tasks and not len(problems):
         problems.add(where(("tasks",)), "holds no task; one row a task, with id and input")
@@ -103,9 +109,21 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
     if asked.limit is not None and asked.limit < 1:
         problems.add(flag("limit"), f"must be at least 1, found {asked.limit}")
     choice = TaskFilter(include=asked.task_ids, tags=asked.tags, limit=asked.limit)
-    return select_tasks(
-        tasks, choice, FilterNames(include=flag("sample_id"), exclude="", tags=flag("tag")), problems
-    )
+    names = FilterNames(include=flag("sample_id"), exclude="", tags=flag("tag"))
+    taken = select_tasks(tasks, choice, names, problems)
+    _refuse_taken(taken, reading)
+    return taken
+
+
+def _refuse_taken(taken: Sequence[WrittenTask], reading: Reading) -> None:
+    asked = [task.id for task in taken if task.id in reading.document.refused]
+    for task in asked:
+        for reason in reading.document.refused[task]:
+            reading.problems.take(reason)
+    if asked:
+        told = f"{len(asked)} of {len(taken)} tasks can't be run here as they are written"
+        remedy = f"`lab doctor` lists why; {flag('sample_id')} chooses others"
+        reading.problems.add(reading.document.where(()), f"{told}: {remedy}")
 
 
 def make_rules(
@@ -150,6 +168,10 @@ def resolve_task(task: WrittenTask, rules: TaskRules, reading: Reading) -> TaskS
         metadata=row.metadata,
         resources=Resources(**row.resources.model_dump()) if row.resources.model_fields_set else _NO_LIMITS,
         digest="",
+        build=resolve_context(row.build, {}, spot.at("build"), reading),
+        build_timeout_s=row.build_timeout_s,
+        agent=TaskAgent(user=row.agent.user, network=row.agent.network) if row.agent else None,
+        collect=tuple(row.collect),
     )
     return replace(resolved, digest=digest_task(resolved))
 
@@ -173,16 +195,21 @@ def _rows(reading: Reading) -> Iterable[Row]:
         folder=document.folder(field),
         where=document.where(field),
         known=field_names(TaskRow),
+        names=source.fields,
         problems=reading.problems,
     )
     return read_rows(request)
 
 
-def _check_rows(rows: Iterable[Row], problems: Problems) -> Sequence[WrittenTask]:
+def _check_rows(rows: Iterable[Row], reading: Reading) -> Sequence[WrittenTask]:
     tasks: list[WrittenTask] = []
     first: dict[str, Spot] = {}
+    problems, refused = reading.problems, reading.document.refused
     for row in rows:
-        checked = validate(TaskRow, row.data, row.origin.where, problems)
+        # One that can't be run keeps its place, so that it can be left out; who asks for it is told why.
+        is_refused = bool(refused) and isinstance(row.data, dict) and row.data.get("id") in refused
+        data = {**row.data, "prompt": ""} if is_refused else row.data
+        checked = validate(TaskRow, data, row.origin.where, problems)
         if checked is None:
             continue
         spot = Spot(origin=row.origin, path=())

@@ -1,10 +1,11 @@
 """Foreign task folders as experiments: `NAME:PATH` is turned into what an experiment file would say.
 
 What an importer says is resolved as strictly as a file, and its name stands in every message about it.
+What can't be had here is refused task by task, so that the others can be chosen.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -22,6 +23,9 @@ class Imported:
     """What an experiment file would say; tasks inline, or the path of a task file."""
     folder: Path
     """What relative paths in the fields start from."""
+    refused: Mapping[str, Sequence[InputError]] = field(default_factory=dict)
+    """Tasks that can't be run here, by their ids, each with all the reasons. Among the tasks they stand
+    by their ids alone. A run that asks for one of them is refused."""
 
 
 Importer: TypeAlias = Callable[[Path], Imported]
@@ -34,7 +38,10 @@ def _is_importer(found: object) -> TypeGuard[Importer]:
 IMPORTERS: Final = Registry(
     group="labrunner.importers",
     noun="importer",
-    built_in={},
+    built_in={
+        "harbor": "labrunner.interop.importers.harbor:import_harbor",
+        "terminal-bench": "labrunner.interop.importers.terminal_bench:import_terminal_bench",
+    },
     accepts=_is_importer,
     wanted="a function from a Path to an Imported",
 )
@@ -68,7 +75,8 @@ def read_import(name: str, path: Path) -> Document:
     if "extends" in imported.fields:
         raise InputError(target, f"the importer {name!r} can't use extends; its fields must be complete")
     place = Place(file=target, line=None, folder=imported.folder)
-    return Document(data=dict(imported.fields), places={(): place})
+    refused = {task: tuple(reasons) for task, reasons in imported.refused.items() if reasons}
+    return Document(data=dict(imported.fields), places={(): place}, refused=refused)
 
 
 def _call(importer: Importer, name: str, path: Path) -> Imported:

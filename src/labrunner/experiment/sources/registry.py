@@ -1,10 +1,12 @@
 """Where tasks can come from: by the suffix of a file, or by a name before a colon, `name:whatever`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
 from labrunner.experiment.sources.named import split_name
+from labrunner.experiment.sources.renaming import rename
 from labrunner.experiment.sources.task_rows import Row, SourceRequest
 from labrunner.registry import Registry
 
@@ -23,6 +25,7 @@ SOURCES: Final = Registry(
         ".ndjson": "labrunner.experiment.sources.task_files:read_jsonl",
         ".json": "labrunner.experiment.sources.task_files:read_json",
         ".csv": "labrunner.experiment.sources.task_files:read_csv",
+        ".parquet": "labrunner.interop.importers.parquet_rows:read_parquet",
     },
     accepts=_is_source,
     wanted="a function from a SourceRequest to rows",
@@ -38,10 +41,9 @@ def read_rows(request: SourceRequest) -> Iterator[Row]:
     except InputError as error:
         problems.add(request.where, f"'{request.text}' can't be read: {error.problem}")
         return iter(())
-    asked = SourceRequest(
-        text=text, folder=request.folder, where=request.where, known=request.known, problems=problems
-    )
-    return source(asked) if name in SOURCES.built_in else _guard(name, source, asked)
+    asked = replace(request, text=text)
+    rows = source(asked) if name in SOURCES.built_in else _guard(name, source, asked)
+    return rename(rows, request) if request.names else rows
 
 
 def _find_name(request: SourceRequest) -> tuple[str, str]:

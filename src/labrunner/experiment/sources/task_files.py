@@ -38,7 +38,7 @@ def read_json(request: SourceRequest) -> Iterator[Row]:
 def read_csv(request: SourceRequest) -> Iterator[Row]:
     """A table, one task a row."""
     text = _read_text(request)
-    return iter(()) if text is None else _csv_rows(request.path, text, request.problems, request.known)
+    return iter(()) if text is None else _csv_rows(request, text)
 
 
 def _read_text(request: SourceRequest) -> str | None:
@@ -79,7 +79,8 @@ def _json_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
         yield Row(data=row, origin=RowOrigin(file=str(path), mark=f": task {number}", base=path.parent))
 
 
-def _csv_rows(path: Path, text: str, problems: Problems, known: Collection[str]) -> Iterator[Row]:
+def _csv_rows(request: SourceRequest, text: str) -> Iterator[Row]:
+    path, problems = request.path, request.problems
     csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
@@ -91,9 +92,10 @@ def _csv_rows(path: Path, text: str, problems: Problems, known: Collection[str])
             if not any(cells):
                 continue
             if header is None:
-                header = _check_header([cell.strip() for cell in cells], origin, known)
+                names = [cell.strip() for cell in cells]
+                header = names if request.names else _check_header(names, origin, request.known)
                 continue
-            yield Row(data=_csv_row(header, cells, origin), origin=origin)
+            yield Row(data=_csv_row(header, cells, origin, is_plain=bool(request.names)), origin=origin)
     except csv.Error as error:
         problems.add(f"{path}:{line}", f"is not valid CSV: {error}")
     except InputError as error:
@@ -124,12 +126,14 @@ def _describe_columns(names: list[str]) -> str:
     return f"column {quoted}" if len(names) == 1 else f"columns {quoted}"
 
 
-def _csv_row(header: list[str], cells: list[str], origin: Origin) -> dict[str, Any]:
+def _csv_row(header: list[str], cells: list[str], origin: Origin, *, is_plain: bool) -> dict[str, Any]:
     if len(cells) != len(header):
         raise InputError(
             origin.where(()), f"has {len(cells)} cells, but the first line names {len(header)} columns"
         )
     row: dict[str, Any] = {}
+    if is_plain:
+        return {column: cell or None for column, cell in zip(header, cells, strict=True)}
     for column, cell in zip(header, cells, strict=True):
         if cell:
             _set_cell(row, column, cell, origin)

@@ -1,7 +1,7 @@
 """Rows of tasks as they come from a source: what was written, not checked yet, and where it stands."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ class SourceRequest:
     """The field that asks, for messages."""
     known: Collection[str]
     """Names of a task's fields."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Fields of a task, and what the file calls each, where it has names of its own; empty: none."""
     problems: Problems
     """Takes what is wrong with single rows, so that all is told in one go. What is wrong with the whole may
     be raised as an InputError."""

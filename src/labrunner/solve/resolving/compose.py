@@ -21,7 +21,9 @@ _SAYS_NOTHING: Final = frozenset(
     {"init", "x-default", "stdin_open", "tty", "container_name", "stop_grace_period"}
 )
 _WAITING: Final = re.compile(
-    r"(tail (-f|--follow|-F) /dev/null|sleep (infinity|inf|\d+[smhd]?))|(/bin/)?(sh|bash)|cat", re.ASCII
+    r"((/bin/)?(sh|bash) -c )?(tail (-f|--follow|-F) /dev/null|sleep (infinity|inf|\d+[smhd]?))"
+    r"|(/bin/)?(sh|bash)|cat",
+    re.ASCII,
 )
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -45,7 +47,11 @@ def is_compose(name: str) -> bool:
 
 def read_compose(path: Path) -> Surroundings:
     """Read a compose file. Raises InputError for what can't be had here."""
-    data = read_document(path).data
+    return read_service(path, read_document(path).data)
+
+
+def read_service(path: Path, data: Mapping[str, Any]) -> Surroundings:
+    """Understand what a compose file holds. Raises InputError for what can't be had here."""
     for name in data:
         if name not in _TOP and not str(name).startswith("x-"):
             raise InputError(f"{path}: {name}", "can't be had in a sandbox of one container; leave it out")

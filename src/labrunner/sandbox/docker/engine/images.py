@@ -122,12 +122,17 @@ class Images:
         except EngineRefused as refusal:
             if not refusal.is_not_found:
                 raise
-        if plan.build is not None:
-            await self._build(plan.build, name)
-        elif plan.pull == "never":
+        if plan.build is None and plan.pull == "never":
             raise SandboxFailed("image_missing", f"image {name} is not there, and sandbox.pull says never")
-        else:
-            await self._pull(meant)
+        try:
+            async with asyncio.timeout(plan.build_timeout_s):
+                await (self._pull(meant) if plan.build is None else self._build(plan.build, name))
+        except TimeoutError:
+            told = (
+                f"image {name} was not there after {plan.build_timeout_s:g} s, which build_timeout_s allows"
+            )
+            raise SandboxFailed("image_missing", told) from None
+        if plan.build is None:
             self._pulled[name] = plan
         return await self._engine.image(meant)
 

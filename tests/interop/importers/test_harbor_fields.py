@@ -1,0 +1,145 @@
+"""Every field of Harbor's own schema is mapped or refused; none is passed over."""
+
+from pathlib import Path
+
+import pytest
+
+from labrunner.interop.importers.harbor_fields import MAPPED, REFUSED
+from labrunner.interop.importers.harbor_task import read_harbor_task
+from tests.kit.interop.harbor_tasks import TOML, write_task
+
+ENVIRONMENT = (
+    "build_timeout_sec docker_image os cpus memory_mb storage_mb gpus gpu_types tpu mcp_servers env "
+    "skills_dir healthcheck workdir allow_internet network_mode allowed_hosts memory storage"
+)
+# Of `TaskConfig` and what it holds, in harbor 0.25.0; `version`, `memory` and `storage` are its old names.
+SCHEMA = {
+    "": "schema_version version task metadata verifier agent environment solution source "
+    "multi_step_reward_strategy steps artifacts",
+    "task": "name version description authors keywords",
+    "agent": "timeout_sec user network_mode allowed_hosts",
+    "verifier": "timeout_sec env user environment_mode environment collect network_mode allowed_hosts",
+    "environment": ENVIRONMENT,
+    "environment.healthcheck": "command interval_sec timeout_sec start_period_sec start_interval_sec retries",
+    "solution": "env",
+}
+EVERY = [f"{table}.{name}".strip(".") for table, names in SCHEMA.items() for name in names.split()]
+
+
+def test_every_field_of_the_schema_is_mapped_or_refused_and_none_is_both() -> None:
+    assert sorted(EVERY) == sorted({*MAPPED, *REFUSED})
+    assert not set(MAPPED) & set(REFUSED)
+
+
+# What each refused field may say, and where the refusal must point.
+SAID = {
+    "steps": '[[steps]]\nname = "one"\n',
+    "multi_step_reward_strategy": 'multi_step_reward_strategy = "final"\n',
+    "verifier.environment": "[verifier.environment]\ncpus = 1\n",
+    "verifier.collect": '[[verifier.collect]]\ncommand = "dump"\n',
+    "environment.gpus": "[environment]\ngpus = 1\n",
+    "environment.gpu_types": '[environment]\ngpu_types = ["H100"]\n',
+    "environment.tpu": '[environment]\ntpu = {type = "v4", topology = "2x2"}\n',
+    "environment.skills_dir": '[environment]\nskills_dir = "/skills"\n',
+    "environment.mcp_servers": '[[environment.mcp_servers]]\nname = "x"\nurl = "http://x"\n',
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_field_that_cant_be_had_is_refused_by_file_and_field(name: str, tmp_path: Path) -> None:
+    task = read_harbor_task(write_task(tmp_path / "one", SAID[name]))
+    assert [str(each) for each in task.refused] == [f"{tmp_path}/one/task.toml: {name}: {REFUSED[name]}"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "field"),
+    [
+        ("colour = 'red'\n", "colour"),
+        ("[environment]\ncpu = 2\n", "environment.cpu"),
+        ("[agent]\ntimeout_s = 2\n", "agent.timeout_s"),
+        ("[verifier]\nretries = 2\n", "verifier.retries"),
+        ("[environment.healthcheck]\ncommand = 'true'\nrounds = 2\n", "environment.healthcheck.rounds"),
+        ("schema_version = '2.0'\n", "schema_version"),
+        ("[environment]\nos = 'windows'\n", "environment.os"),
+        ("[environment]\nmemory = '2G'\nmemory_mb = 512\n", "environment.memory"),
+        ("[environment]\nmemory = '1000K'\n", "environment.memory"),
+        ("[environment]\ncpus = 0\n", "environment.cpus"),
+        ("[environment]\nmemory_mb = 1.5\n", "environment.memory_mb"),
+        ("[agent]\ntimeout_sec = 'soon'\n", "agent.timeout_sec"),
+        ("[agent]\ntimeout_sec = 0\n", "agent.timeout_sec"),
+        ("[verifier]\nenvironment_mode = 'separate'\n", "verifier.environment_mode"),
+        ("[environment]\nnetwork_mode = 'some'\n", "environment.network_mode"),
+        ("[environment]\nallowed_hosts = ['a.b']\n", "environment.allowed_hosts"),
+        (
+            "[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.0/8']\n",
+            "environment.allowed_hosts",
+        ),
+        ("[environment.env]\nKEY = '${OTHER}'\n", "environment.env.KEY"),
+        ("[environment.env]\nKEY = '${KEY}'\n", "environment.env.KEY"),
+        ("[environment.env]\nHOME = '/x'\n", "environment.env.HOME"),
+        ("[verifier.env]\nKEY = '${KEY:-none}'\n", "verifier.env.KEY"),
+        ("artifacts = ['../x']\n", "artifacts.0"),
+        ("artifacts = [{source = '/x', exclude = ['y']}]\n", "artifacts.0.exclude"),
+        ("[environment]\nworkdir = 'here'\n", "environment.workdir"),
+        ("[environment]\nworkdir = '/tests/x'\n", "environment.workdir"),
+    ],
+)
+def test_what_is_unknown_or_wrong_is_refused_by_file_and_field(toml: str, field: str, tmp_path: Path) -> None:
+    task = read_harbor_task(write_task(tmp_path / "one", toml))
+    assert [each.where for each in task.refused] == [f"{tmp_path}/one/task.toml: {field}"]
+
+
+def test_fields_that_cant_be_had_may_say_nothing(tmp_path: Path) -> None:
+    toml = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n[verifier]\ncollect = []\n"
+    assert read_harbor_task(write_task(tmp_path / "one", toml)).refused == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("trajectory.json", "conversation"),
+        ("environment/docker-compose.yaml", "compose"),
+        ("environment/.dockerignore", "not obeyed"),
+        ("tests/Dockerfile", "verifier"),
+        ("tests/.harborignore", "not obeyed"),
+    ],
+)
+def test_a_file_that_would_change_what_happens_is_refused(name: str, problem: str, tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "one")
+    (folder / name).write_text("{}")
+    [refusal] = read_harbor_task(folder).refused
+    assert refusal.where == f"{folder}/{name}"
+    assert problem in refusal.problem
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "where", "problem"),
+    [
+        ('FROM x\nWORKDIR /app\nENTRYPOINT ["serve"]\n', "environment/Dockerfile: ENTRYPOINT", "serve"),
+        ("FROM x\nWORKDIR /app\nHEALTHCHECK CMD true\n", "environment/Dockerfile: HEALTHCHECK", "awaited"),
+        (
+            "FROM x\nWORKDIR /app\nRUN --mount=type=cache,target=/c true\n",
+            "environment/Dockerfile",
+            "BuildKit",
+        ),
+        ("FROM x\nWORKDIR /app\nRUN <<EOF\ntrue\nEOF\n", "environment/Dockerfile", "BuildKit"),
+        ("FROM x\nRUN true\n", "task.toml: environment.workdir", "no WORKDIR"),
+        (None, "environment/Dockerfile", "is missing"),
+    ],
+)
+def test_a_dockerfile_that_means_something_else_here_is_refused(
+    dockerfile: str | None, where: str, problem: str, tmp_path: Path
+) -> None:
+    toml = TOML if dockerfile else f"{TOML}workdir = '/app'\n"
+    folder = write_task(tmp_path / "one", toml, dockerfile=dockerfile)
+    [refusal] = read_harbor_task(folder).refused
+    assert refusal.where == f"{folder}/{where}"
+    assert problem in refusal.problem
+
+
+def test_a_task_without_tests_and_one_with_a_link_to_elsewhere_are_refused(tmp_path: Path) -> None:
+    bare = write_task(tmp_path / "bare", test=None)
+    assert [each.where for each in read_harbor_task(bare).refused] == [f"{bare}/tests/test.sh"]
+    linked = write_task(tmp_path / "linked")
+    (linked / "tests" / "answers").symlink_to("/etc")
+    assert [each.where for each in read_harbor_task(linked).refused] == [f"{linked}/tests/answers"]
