@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -21,17 +22,32 @@ def test_a_run_tells_where_its_pages_are_and_leaves_nothing_behind_where_nobody_
     done = subprocess.run(
         [LAB, "run", "--view", "--json"],
         cwd=folder,
-        env=environment(DISPLAY=""),
+        env=environment(DISPLAY="", SSH_CONNECTION="1 2 3 4"),
         capture_output=True,
         text=True,
         timeout=100,
     )
     # The pages' process has standard error, too: it was read to its end, so they are gone.
     assert done.returncode == 0, done.stderr
-    assert re.search(r"http://127\.0\.0\.1:\d+/run/\S+", done.stderr)
+    address = re.search(r"http://127\.0\.0\.1:(\d+)/run/\S+", done.stderr)
+    assert address is not None
+    assert f"ssh -L {address[1]}:localhost:{address[1]} " in done.stderr
     assert "http://" not in done.stdout
     again = lab("continue", "last", "--view", cwd=folder)
     assert (again.code, "http://" in again.err) == (0, False)  # nothing to do, so nothing to look at
+
+
+def test_a_run_that_goes_on_is_tried_again_or_graded_again_has_pages_too(tmp_path: Path) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=2, extra="keep: {workspace: always}\n")
+    killed = lab("run", "--run-id", "one", cwd=folder, env={"LAB_DIE_AT": "commit.line_synced:1"})
+    assert killed.code == -signal.SIGKILL
+    commands = ["continue", "regrade", "retry"]
+    for command in commands:
+        if command == "retry":
+            (folder / "agent" / "new").touch()  # so that it has something to do
+        done = lab(command, "one", "--view", cwd=folder, env={"DISPLAY": ""})
+        assert done.code == 0, done.err
+        assert len(re.findall(r"http://127\.0\.0\.1:\d+/run/\S+", done.err)) == 1, command
 
 
 async def test_pages_stay_while_the_run_goes_on_or_somebody_looks(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from labrunner.cli.beside import with_pages
 from labrunner.cli.carrying.signature import add_command
 from labrunner.cli.pieces import RunName, make_app
 from labrunner.display.sitting import tell_checks, tell_end, watch
@@ -33,7 +34,8 @@ def regrade(run: str, asked: Asked, words: Mapping[str, Any]) -> int:
             task_ids=overrides.task_ids, variants=overrides.variants, trials=own.get("trials", ())
         ),
     )
-    done = run_alone(regrade_run(find_run(options.runs_dir, run), regrading, options, watch))
+    watching = with_pages(watch, opens=bool(own.get("view")))
+    done = run_alone(regrade_run(find_run(options.runs_dir, run), regrading, options, watching))
     tell_end(done.end, as_json=own.get("as_json", False))
     _tell_gaps(done)
     if regrading.times > 1:

@@ -153,7 +153,7 @@ TELLING_OPTIONS: Final = (
         goal=OfCommand("view"),
         flags=("--view",),
         help="open the run's pages beside it (= `lab view`); they stay while somebody looks",
-        commands=("run", "retry", "continue"),
+        commands=("run", "retry", "continue", "regrade"),
         word=bool,
         functions=(),
     ),
