@@ -12,9 +12,10 @@ import numpy as np
 from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
 from bench.simulation.populations import PAIRS, Numbers, improve
-from bench.simulation.studies import Figures, plain_t, shows
+from bench.simulation.studies import Figures, plain_t, shows, span_of
 
 BAND: Final = (0.94, 0.96)
+ROUNDING: Final = 1e-12
 FEW: Final = (6, 7, 8)
 Sums = tuple[int, int]
 """The sum of differences, counted in steps of a trial, and the sum of their squares."""
@@ -62,9 +63,35 @@ def worst_flips(tasks: int) -> tuple[float, float]:
     return alarms[worst], float(shares[worst])
 
 
-def _flip_chance(tasks: int, up: int, down: int, share: float) -> float:
+def least_held(tasks: int, share: float) -> tuple[float, float]:
+    """The least coverage of a difference where a share of the tasks flips, and how many of those go up.
+
+    Each task has one trial; from as many up as down to nearly all up, in steps of a hundredth.
+    """
+    spans = {}
+    for up in range(tasks + 1):
+        for down in range(tasks - up + 1):
+            found = span_of([1] * up + [-1] * down + [0] * (tasks - up - down), 1)
+            spans[up, down] = (found.low, found.high)
+    worst = (1.0, 0.5)
+    for rising in np.arange(50, 100) / 100:
+        truth = share * (2 * rising - 1)
+        held = math.fsum(
+            _moved(tasks, *moved, share * rising, share * (1 - rising))
+            for moved, (low, high) in spans.items()
+            if low - ROUNDING <= truth <= high + ROUNDING
+        )
+        worst = min(worst, (held, float(rising)))
+    return worst
+
+
+def _moved(tasks: int, up: int, down: int, rising: float, falling: float) -> float:
     ways = math.comb(tasks, up) * math.comb(tasks - up, down)
-    return float(ways * (share / 2) ** (up + down) * (1 - share) ** (tasks - up - down))
+    return float(ways * rising**up * falling**down * (1 - rising - falling) ** (tasks - up - down))
+
+
+def _flip_chance(tasks: int, up: int, down: int, share: float) -> float:
+    return _moved(tasks, up, down, share / 2, share / 2)
 
 
 def count_pairs(tasks: int, trials: int) -> Figures:

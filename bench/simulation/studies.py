@@ -24,6 +24,7 @@ from bench.simulation.populations import (
     draw_rates,
     improve,
 )
+from labrunner.analysis.comparing.answer import Answer, Span
 from labrunner.analysis.comparing.pairing import PairedTask
 from labrunner.analysis.comparing.power import Layout, Pilot
 from labrunner.analysis.comparing.questions import ask_here, ask_others
@@ -210,9 +211,21 @@ def _judge(
 
 def shows(steps: Sequence[int], trials: int) -> bool:
     """Whether tasks whose differences are so many trials show one on tasks like these."""
-    left, right = [max(0, -each) for each in steps], [max(0, each) for each in steps]
-    found = ask_others(score_pairs(left, right, trials, [None] * len(steps)), RATE)
+    found = _ask_steps(steps, trials)
     return found is not None and found.p < 0.05
+
+
+def span_of(steps: Sequence[int], trials: int) -> Span:
+    """The interval that they give; there have to be enough of them."""
+    found = _ask_steps(steps, trials)
+    if found is None:
+        raise ValueError(f"{len(steps)} tasks give no interval")
+    return found.interval
+
+
+def _ask_steps(steps: Sequence[int], trials: int) -> Answer | None:
+    left, right = [max(0, -each) for each in steps], [max(0, each) for each in steps]
+    return ask_others(score_pairs(left, right, trials, [None] * len(steps)), RATE)
 
 
 def _cells(left: Sequence[int], right: Sequence[int], trials: int) -> list[tuple[Cell, Cell]]:

@@ -45,7 +45,7 @@ def render(results: Sequence[Result]) -> str:
 
 def render_limits() -> str:
     """What was counted, not drawn."""
-    return "\n".join([*_reach(), *_few(), *_flips()]).rstrip()
+    return "\n".join([*_reach(), *_few(), *_flips(), *_held()]).rstrip()
 
 
 def _reach() -> Iterator[str]:
@@ -83,6 +83,22 @@ def _flips() -> Iterator[str]:
         "The share at which there are the most false alarms.",
         ("tasks", "that flip", "type I"),
         [(str(tasks), _share(share), _share(alarms)) for tasks, alarms, share in found],
+    )
+
+
+def _held() -> Iterator[str]:
+    shares = (1.0, 0.8, 0.5, 0.3)
+    found = [
+        (tasks, [limits.least_held(tasks, share) for share in shares]) for tasks in (6, 8, 10, 12, 16, 20)
+    ]
+    yield from _table(
+        "**Coins that are not fair**: the same, but more go up than down. The least coverage of the "
+        "difference, and how many of those that flip go up there.",
+        ("tasks", *(f"{100 * share:.0f}% flip" for share in shares)),
+        [
+            (str(tasks), *(f"{_share(held)} ({100 * rising:.0f}% up)" for held, rising in row))
+            for tasks, row in found
+        ],
     )
 
 

@@ -250,6 +250,7 @@ def test_only_work_that_a_regrading_judges_is_told_as_judged_anew(tmp_path: Path
         "t1": [("r1", 1, "graded_again", "pass")],
         "t2": [("r1", 1, "failed", "provider")],
     }
+    assert "2 judged anew in r2" in " ".join(lab("show", "r2", cwd=tmp_path).out.split())
 
 
 def test_a_retry_that_grades_again_can_be_killed_and_continued(tmp_path: Path) -> None:
@@ -294,7 +295,9 @@ def test_the_last_run_of_a_lineage_tells_the_whole_story(tmp_path: Path) -> None
     assert lineage["causes"] == {"provider": 6}
     assert lineage["verdicts"] == {"fail": 1, "pass": 1}
     assert (lineage["tokens"], lineage["cost_usd"]) == (80, 2.0)
-    assert "before this run: 8 attempts in r1, r2, r3, r4" in " ".join(shown.split())
+    assert lineage["judged_in"] == ["r5"]
+    said = "before this run: 8 attempts in r1, r2, r3, r4 (6 failed; 2 judged anew in r5; errors by cause"
+    assert said in " ".join(shown.split())
     # All nine agents that ran are counted once: 90 tokens, of which those of the six errors bought nothing.
     assert figures["expense"]["tokens"]["total"] == 90
     assert figures["expense"]["tokens"]["discarded"] == 60
@@ -307,17 +310,20 @@ def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: 
 
     counted = lab(
         "query", "r6", "--json",
-        "select made_in, standing, count(*) n, sum(tokens) tokens from earlier group by all order by all",
+        "select made_in, standing, judged_in, count(*) n, sum(tokens) tokens from earlier group by all "
+        "order by all",
         cwd=tmp_path,
     ).json()  # fmt: skip
     trials = lab(
         "query", "r6", "--json",
         "select task_id, earlier_attempts, retried from trials order by task_id", cwd=tmp_path,
     ).json()  # fmt: skip
-    trial = lab("show", "r6", "t1", cwd=tmp_path).out
+    trial, judged = (lab("show", "r6", task, cwd=tmp_path).out for task in ("t1", "t2"))
     plain = lab("show", "r6", "t1", "--json", cwd=tmp_path).json()
     assert lab("export", "r6", "--to", "inspect", "-o", "out.eval", cwd=tmp_path).code == 0
 
+    assert {row["judged_in"] for row in counted if row["standing"] == "graded_again"} == {"r5"}
+    assert "it is the work that was judged anew in r5" in " ".join(judged.split())
     assert [(row["made_in"], row["standing"], row["n"], row["tokens"]) for row in counted] == [
         ("r1", "failed", 2, 20.0),
         ("r1", "graded_again", 1, 10.0),
@@ -334,7 +340,8 @@ def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: 
     assert trial.count("earlier, attempt 1 of") == 4
     for kind, read in (("markdown", Path.read_text), ("html", read_handout)):
         assert lab("export", "r6", "--to", kind, "-o", f"out.{kind}", cwd=tmp_path).code == 0
-        assert "8 attempts in r1, r2, r3, r4" in read(tmp_path / f"out.{kind}")
+        assert "8 attempts in r1, r2, r3, r4" in (text := read(tmp_path / f"out.{kind}"))
+        assert "2 judged anew in r5" in text
     assert [attempt["run_id"] for attempt in plain["earlier"]] == ["r1", "r2", "r3", "r4"]
     sample = read_samples(tmp_path / "out.eval")["t1"]
     assert len(sample["error_retries"]) == 4

@@ -17,6 +17,7 @@ from labrunner.analysis.comparing.pairing import Arm
 from labrunner.analysis.describing.figures import Figures, compute_all, from_plain, to_plain
 from labrunner.analysis.describing.price import Standing, rank
 from labrunner.analysis.judging.cautions import Caution, find_cautions
+from labrunner.analysis.judging.declarations import about_declarations
 from labrunner.analysis.judging.outage import Outage, find_outage
 from labrunner.analysis.judging.retryshift import MARGIN, RetryShift, report_retries
 from labrunner.analysis.judging.sentences import describe
@@ -84,7 +85,10 @@ def make_report(  # noqa: PLR0913 - all that a report speaks of
         standings=_rank(figures),
         retry_shift=shift,
         outage=outage,
-        cautions=find_cautions(figures, shift, outage, budget if expense else None, conduct, replay),
+        cautions=(
+            *about_declarations(list(tally.variants.values())),
+            *find_cautions(figures, shift, outage, budget if expense else None, conduct, replay),
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from labrunner.display.checks import show_warnings
@@ -102,11 +102,14 @@ def _note(live: Live) -> str:
     return f"giving up within {live.plan.grace_s:g} s; a signal ends trials now"
 
 
-def tell_end(end: RunEnd, *, as_json: bool) -> None:
-    """Say how a run ended, and what to do next; for programs, one line for each run."""
+def tell_end(end: RunEnd, *, as_json: bool, judged: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Say how a run ended, and what to do next; for programs, one line for each run.
+
+    What it was held to, if anything (`unmet`, `notes`), is in that line; people are told elsewhere.
+    """
     with screen_may_go():
         if as_json:
-            _write_line(end.paths, end.status, end.summary)
+            _write_line(end.paths, end.status, end.summary, judged)
         else:
             _show_end(end)
         sys.stdout.flush()
@@ -122,8 +125,13 @@ def tell_done_before(paths: RunPaths, *, as_json: bool) -> None:
             _write_line(paths, seen.status, seen.summary)
 
 
-def _write_line(paths: RunPaths, status: StatusRecord, summary: SummaryRecord | None) -> None:
-    told = {"run": str(paths.root), "status": status, "summary": summary}
+def _write_line(
+    paths: RunPaths,
+    status: StatusRecord,
+    summary: SummaryRecord | None,
+    judged: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    told = {"run": str(paths.root), "status": status, "summary": summary, **(judged or {})}
     sys.stdout.write(canonical.encode_line(told).decode())
 
 

@@ -21,7 +21,8 @@ _TIMING: Final = (
 EARLIER: Final = (
     "STRUCT(run_id VARCHAR, attempt INTEGER, standing VARCHAR, outcome VARCHAR, verdict VARCHAR, "
     "primary_metric_value DOUBLE, cause VARCHAR, reason VARCHAR, agent JSON, started_at VARCHAR, "
-    "ended_at VARCHAR, phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), message VARCHAR)"
+    "ended_at VARCHAR, phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), message VARCHAR, "
+    "judged_in VARCHAR)"
 )
 """An attempt of an earlier run."""
 _CALL: Final = (
@@ -192,8 +193,8 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
             file="earlier",
             reads={"schedule_idx": "BIGINT", "ids": IDS, "attempts": f"{EARLIER}[]"},
             selects=f"""
-                SELECT {_WHOSE}, a.run_id AS made_in, a.attempt, a.standing, a.outcome, a.verdict,
-                    a.primary_metric_value AS value, a.cause, a.reason,
+                SELECT {_WHOSE}, a.run_id AS made_in, a.attempt, a.standing, a.judged_in, a.outcome,
+                    a.verdict, a.primary_metric_value AS value, a.cause, a.reason,
                     TRY_CAST(a.started_at AS TIMESTAMP) AS started_at,
                     TRY_CAST(a.ended_at AS TIMESTAMP) AS ended_at,
                     list_sum(map_values(a.phases_s)) AS time_s, a.usage['tokens'] AS tokens,

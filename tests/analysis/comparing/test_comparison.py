@@ -64,20 +64,16 @@ def test_groups_of_tasks_cluster_the_difference_as_a_regression_on_a_constant_wo
     assert found.others.check.method == "sign-flip over groups, all of them"
 
 
-def test_single_replications_of_0_and_1_are_compared_on_these_tasks_by_mcnemars_mid_p() -> None:
-    before, after = spread([1.0] + [0.0] * 4), spread([0.0] + [1.0] * 4)
-    found = compare(make_arm("a", before), make_arm("b", after))
+def test_single_replications_of_0_and_1_are_compared_by_t_on_these_tasks_too() -> None:
+    found = compare(make_arm("a", spread([1.0] + [0.0] * 4)), make_arm("b", spread([0.0] + [1.0] * 4)))
     assert found.here is not None
-    exact, even = stats.binomtest(1, 5).pvalue, 2 * stats.binom.pmf(1, 5, 0.5)
-    assert found.here.p == pytest.approx(exact - even / 2)
+    assert found.here.p > 2 / 16
     assert (found.wins, found.ties, found.losses, found.conclusion) == (4, 0, 1, "too few tasks")
-    # From six tasks on their t answers both questions.
     before = spread([1.0] * 2 + [0.0] * 11 + [1.0] * 7)
     after = spread([0.0] * 2 + [1.0] * 11 + [1.0] * 7)
     found = compare(make_arm("a", before), make_arm("b", after))
     assert found.here is not None
-    assert found.others is not None
-    assert found.here.p == found.others.p
+    assert found.here == found.others
     assert found.here.p == pytest.approx(
         stats.ttest_rel([v[0] for v in after.values()], [v[0] for v in before.values()]).pvalue, rel=1e-3
     )
@@ -278,11 +274,6 @@ def test_a_collapse_on_five_tasks_is_shown_on_these_and_says_nothing_of_others()
     assert (asked.conclusion, asked.answer) == ("worse", asked.here)
     assert asked.here is not None
     assert asked.here.interval.high < 0
-
-
-def test_five_of_five_tasks_flipped_is_better_on_these_tasks() -> None:
-    found = compare(make_arm("a", spread([0.0] * 5)), make_arm("b", spread([1.0] * 5)))
-    assert describe(found).startswith("On these 5 tasks b is better than a (p = 0.031). Too few tasks")
 
 
 def test_less_of_a_metric_is_better_where_its_author_says_so() -> None:

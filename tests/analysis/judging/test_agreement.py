@@ -69,11 +69,14 @@ class Drawn:
 def test_no_answer_contradicts_another(seed: int) -> None:
     run = Drawn(seed)
     margin = 0.15 * run.reach
-    turned = "b < c" if run.is_rate else "c > b"  # where less is better, `<` is refused
-    texts = (
-        f"c > b + {margin}", "c > b", "c >= b", f"c >= b - {margin}",
-        f"b >= c - {margin}", f"b ~ c within {margin}", turned, "b > c",
-    )  # fmt: skip
+    # Where less is better, `<` and margins beside signs are refused.
+    turned = "b < c" if run.is_rate else "c better than b"
+    gain = f"c > b + {margin}" if run.is_rate else f"c better than b by {margin}"
+    losses = [
+        f"{one} >= {another} - {margin}" if run.is_rate else f"{one} no worse than {another} by {margin}"
+        for one, another in ("cb", "bc")
+    ]
+    texts = (gain, "c > b", "c >= b", *losses, f"b ~ c within {margin}", turned, "b > c")
     unmet, compared, figures = run.judge(*texts)
     met = {text: not any(each.startswith(f"{text}:") for each in unmet) for text in texts}
 
@@ -94,7 +97,7 @@ def test_no_answer_contradicts_another(seed: int) -> None:
     assert met["c > b"] == met["c >= b"] == met[turned] == (shown == "c")
     assert met["b > c"] == (shown == "b")
     assert [met[text] for text in texts[:4]] == sorted(met[text] for text in texts[:4])
-    assert met[f"b ~ c within {margin}"] == (met[f"c >= b - {margin}"] and met[f"b >= c - {margin}"])
+    assert met[f"b ~ c within {margin}"] == all(met[text] for text in losses)
 
     for each in figures:
         if each.lower is not None and each.observed is not None and each.upper is not None:

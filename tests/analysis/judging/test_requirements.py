@@ -61,7 +61,7 @@ def unmet(*texts: str, errors: int = 0, coverage: float | None = None) -> tuple[
 
 def test_a_shown_difference_meets_its_condition_and_its_opposite_does_not() -> None:
     assert unmet("treatment > baseline", "baseline < treatment", "treatment >= baseline") == ()
-    difference = "treatment minus baseline in mean `solved`: +0.800 (95% interval 0.495 to 1.000)"
+    difference = "treatment minus baseline in mean `solved`: +0.800 (95% interval 0.306 to 1.000)"
     told = f"it is worse than that: {difference}"
     assert unmet("baseline > treatment") == (f"baseline > treatment: {told}",)
     assert unmet("baseline >= treatment") == (f"baseline >= treatment: {told}",)
@@ -230,24 +230,56 @@ def test_alike_is_no_worse_from_either_side(margin: float) -> None:
 
 
 def test_better_by_more_than_a_margin_can_be_asked_for() -> None:
-    arms = [rates("a", [0] * 10), rates("b", [4, 5, 4, 5, 4, 5, 4, 5, 4, 5])]
-    assert gate(arms, "b > a + 0.5") == ()
+    arms = [rates("a", [0] * 20), rates("b", [4, 5] * 10)]
+    assert gate(arms, "b > a + 0.5", "b better than a by 50%") == ()
     assert gate(arms, "b > a + 0.95") != ()
+    # That ten tasks all favour one side leaves open that three in ten others favour the other.
+    few = [rates("a", [0] * 10), rates("b", [4, 5] * 5)]
+    assert gate(few, "b > a + 0.3") == ()
+    assert gate(few, "b > a + 0.5") != ()
 
 
 def test_better_means_less_where_less_is_better() -> None:
     seconds = DeclaredMetric(name="seconds", better="lower")
     slow = make_arm("slow", {f"t{n}": [9.0 + n] for n in range(8)}, metric="seconds", declared=seconds)
     fast = make_arm("fast", {f"t{n}": [5.0 + n / 2] for n in range(8)}, metric="seconds", declared=seconds)
-    assert gate([slow, fast], "fast > slow", "fast >= slow + 2") == ()
-    assert gate([slow, fast], "slow > fast") != ()
-    for text in ("fast < slow", "slow < fast", "fast <= slow - 1", "fast <= slow"):
-        with pytest.raises(InputError, match="`<` may mean less or worse; `>` means better: write") as caught:
-            gate([slow, fast], text)
-        assert '"fast > slow" if fast is' in str(caught.value)
-        with pytest.raises(InputError, match="`<` may mean less or worse"):
-            refuse_impossible(parse_requirements([text]), seconds)
-    refuse_impossible(parse_requirements(["a < b"]), DeclaredMetric(name="points"))
+    assert gate([slow, fast], "fast > slow", "fast better than slow", "fast better than slow by 2") == ()
+    assert gate([slow, fast], "fast no worse than slow by 1", "slow no worse than fast by 15") == ()
+    assert (
+        len(gate([slow, fast], "slow > fast", "slow better than fast", "slow no worse than fast by 2")) == 3
+    )
+    (told,) = gate([slow, fast], "fast better than slow by 9")
+    assert "it is worse than that: fast minus slow in mean `seconds`, lower is better: -5.750" in told
+
+
+@pytest.mark.parametrize("text", ["fast < slow", "slow < fast", "fast <= slow - 1", "fast <= slow"])
+def test_less_may_be_worse_where_less_is_better(text: str) -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower")
+    for check in (
+        lambda: gate(seconds_of("slow", "fast", scale=seconds), text),
+        lambda: refuse_impossible(parse_requirements([text]), seconds, planned=8),
+    ):
+        with pytest.raises(InputError, match="less of `seconds` is better, so `<` may mean less or worse"):
+            check()
+    refuse_impossible(parse_requirements([text]), DeclaredMetric(name="points"), planned=8)
+
+
+@pytest.mark.parametrize("text", ["fast >= slow + 2", "fast > slow + 2", "fast >= slow - 2"])
+def test_a_margin_may_be_more_where_less_is_better_so_it_is_asked_for_in_words(text: str) -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower")
+    for check in (
+        lambda: gate(seconds_of("slow", "fast", scale=seconds), text),
+        lambda: refuse_impossible(parse_requirements([text]), seconds, planned=8),
+    ):
+        with pytest.raises(InputError, match="a margin of 2 may mean that much more, or that much") as caught:
+            check()
+        assert '"fast better than slow by 2" or "fast no worse than slow by 2"' in str(caught.value)
+
+
+def test_words_for_an_order_are_read_whole() -> None:
+    for text in ("b no worse than a", "b better than a by", "b better than a by much", "b better a"):
+        with pytest.raises(InputError, match="--require"):
+            parse_condition(text)
 
 
 def test_errors_leave_a_margin_open_until_the_worst_of_them_holds_it() -> None:
@@ -331,7 +363,7 @@ def test_a_percentage_is_refused_where_the_scale_is_not_0_to_1() -> None:
     open_ended = seconds_of("a", "b", scale=DeclaredMetric(name="seconds", better="lower", min=0.0))
     with pytest.raises(InputError, match="'b >= a - 5%': a percentage fits differences on a scale of 0 to 1"):
         gate(open_ended, "b >= a - 5%")
-    assert gate(open_ended, "b >= a - 5") == ()
+    assert gate(open_ended, "b no worse than a by 5") == ()
     bounded = seconds_of("a", "b", scale=DeclaredMetric(name="seconds", better="lower", min=0.0, max=60.0))
     with pytest.raises(InputError, match=r"`seconds` spans 60; expected a margin in units .* such as 3"):
         gate(bounded, "a ~ b within 5%")
@@ -355,6 +387,11 @@ def test_a_percentage_is_refused_where_the_scale_is_not_0_to_1() -> None:
         ("low >= 1", "no number of trials makes its interval end there"),
         ("high <= 0", "no number of trials makes its interval end there"),
         ("errors <= 5%", "errors is a number of trials, not a share"),
+        ("errors >= 0", "errors lies between 0 and 10, so this always holds; expected a limit in between"),
+        ("retried > -1", "retried lies between 0 and 10, so -1 decides nothing"),
+        ("errors < 0", "errors lies between 0 and 10, so this never holds"),
+        ("errors <= 10", "so this always holds; expected a limit in between, such as 9"),
+        ("errors <= 50", "so 50 decides nothing"),
     ],
 )
 def test_a_limit_that_a_figure_can_not_reach_is_refused(text: str, told: str) -> None:
@@ -372,11 +409,21 @@ def test_what_a_declared_scale_has_no_room_for_is_refused_before_a_run() -> None
     points = DeclaredMetric(name="points", min=0.0, max=20.0)
     for text in ("b >= a - 25", "b >= a - 5%", "mean >= 30", "mean >= 90%", "pass >= 2"):
         with pytest.raises(InputError, match="--require"):
-            refuse_impossible(parse_requirements([text]), points)
-    refuse_impossible(parse_requirements(["b >= a - 5", "mean >= 15", "pass >= 90%"]), points)
-    refuse_impossible(parse_requirements(["b >= a - 5", "mean >= 15"]), None)
-    with pytest.raises(InputError, match="pass lies between 0 and 1"):
-        refuse_impossible(parse_requirements(["pass >= 90"]), None)
+            refuse_impossible(parse_requirements([text]), points, planned=8)
+    known = parse_requirements(["b >= a - 5", "mean >= 15", "pass >= 90%", "errors <= 0", "errors < 8"])
+    refuse_impossible(known, points, planned=8)
+    refuse_impossible(parse_requirements(["b >= a - 5", "mean >= 15"]), None, planned=8)
+    for text, told in (("pass >= 90", "pass lies between 0 and 1"), ("errors <= 9", "so 9 decides nothing")):
+        with pytest.raises(InputError, match=told):
+            refuse_impossible(parse_requirements([text]), None, planned=8)
+
+
+def test_a_scale_with_one_end_has_no_room_beyond_it() -> None:
+    seconds = DeclaredMetric(name="seconds", better="lower", min=0.0)
+    for text in ("mean >= 0", "mean < 0", "mean > -1"):
+        with pytest.raises(InputError, match="mean is never less than 0, so"):
+            refuse_impossible(parse_requirements([text]), seconds, planned=8)
+    refuse_impossible(parse_requirements(["mean <= 20"]), seconds, planned=8)
 
 
 def test_an_order_that_is_met_meets_every_weaker_one() -> None:

@@ -92,6 +92,18 @@ def test_a_run_shows_the_pairs_that_it_is_held_to(tmp_path: Path) -> None:
     assert "'c ~ b within 5': differences of `pass` are at most 1" in alone.err
 
 
+def test_a_run_tells_programs_what_it_does_not_meet_and_what_to_know_beside_it(tmp_path: Path) -> None:
+    write_experiment(tmp_path)
+    words = ("run", "--json", "--require", "pass >= 0.99", "--require", "errors <= 1")
+    judged = lab(*words, cwd=tmp_path)
+    (told,) = judged.json()["unmet"]
+    assert (judged.code, told.partition(":")[0]) == (4, "pass >= 0.99")
+    assert f"not met: {told}" in judged.err
+    assert judged.json()["notes"] == []
+    # What nothing was required of was not judged: that is not the same as met.
+    assert "unmet" not in lab("run", "--json", cwd=tmp_path).json()
+
+
 def test_marked_trials_are_counted_bounded_and_named_with_their_reasons(tmp_path: Path) -> None:
     grid = make_grid(tasks=10, variants=("a", "b"), replications=2)
     write_run(

@@ -239,6 +239,8 @@ class Here:
     degrees: float
     """Infinite: normal."""
     p: float
+    units: int | None = None
+    """Of rates over units: a clean sweep of these is what the interval allows for at least."""
 
 
 def ask_here(tasks: Pairs, scale: Scale) -> Here | None:
@@ -246,6 +248,10 @@ def ask_here(tasks: Pairs, scale: Scale) -> Here | None:
     difference = abs(float(np.mean([np.mean(b) - np.mean(a) for a, b in tasks])))
     if not scale.is_rate and all(len(a) == 1 == len(b) for a, b in tasks) and len(tasks) == 1:
         return None
+    if all(len(a) == 1 == len(b) for a, b in tasks) and len(tasks) > 1:
+        # Single trials: luck and how tasks differ are one spread, and groups share no luck.
+        found = over_units([(a, b, None) for a, b in tasks], scale)
+        return None if found is None else Here(found.error, found.degrees, found.p, found.units)
     if not max(pooled) > 0:
         tries, z = min(sum(len(a) for a, _ in tasks), sum(len(b) for _, b in tasks)), stats.norm.isf(0.025)
         if scale.low is None or scale.high is None:
@@ -262,9 +268,6 @@ def ask_here(tasks: Pairs, scale: Scale) -> Here | None:
 
 def _luck(tasks: Pairs) -> tuple[float, float]:
     """By variances within tasks, with Satterthwaite's degrees of freedom."""
-    if all(len(a) == 1 == len(b) for a, b in tasks):
-        d = np.array([b[0] - a[0] for a, b in tasks])
-        return float(stats.sem(d)), len(d) - 1.0
     sides: tuple[list[list[float]], ...] = ([a for a, _ in tasks], [b for _, b in tasks])
     spreads = [[float(np.var(v, ddof=1)) if len(v) > 1 else math.nan for v in side] for side in sides]
     usual = [float(np.nanmean(each)) if not np.isnan(each).all() else math.nan for each in spreads]
@@ -280,14 +283,22 @@ def _luck(tasks: Pairs) -> tuple[float, float]:
 
 
 def reconcile(here: Here, others: "Others", *, is_single: bool) -> tuple[Here, "Others"]:
-    """No smaller p of others than of these tasks: together they have the geometric mean."""
-    if here.p <= others.p or others.p >= 0.5:
-        return here, others
+    """No smaller p of others than of these tasks: together they have the geometric mean, and one answer."""
     size = abs(others.difference)
-    p = others.p if is_single else math.sqrt(others.p * min(here.p, 0.5))
-    first = Here(size / float(stats.t.isf(p / 2, here.degrees)), here.degrees, p)
-    second = Others(others.difference, size / float(stats.t.isf(p / 2, others.degrees)), others.degrees, p)
-    return first, others if is_single else second
+    if here.p <= others.p:
+        first = stats.t.ppf(0.975, here.degrees) * here.error
+        if here.p > 0.5 or not size or max(first, swept(size, here.units, 0.95)) <= half(others, 0.95):
+            return here, others
+        error = size / float(stats.t.isf(here.p / 2, others.degrees))
+        return Here(error, others.degrees, here.p), others
+    if is_single:
+        return Here(others.error, others.degrees, others.p, others.units), others
+    if others.p >= 0.5:
+        return here, others
+    p = math.sqrt(others.p * min(here.p, 0.5))
+    error = size / float(stats.t.isf(p / 2, others.degrees))
+    both = Others(others.difference, error, others.degrees, p, others.units)
+    return Here(error, others.degrees, p, others.units), both
 
 
 @dataclass
@@ -298,9 +309,32 @@ class Others:
     error: float
     degrees: float
     p: float
+    units: int | None = None
+    """As above."""
 
 
-def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: Scale) -> Others | None:
+def swept(difference: float, units: int | None, level: float) -> float:
+    """Half the width that a clean sweep leaves: the share of units that may be against, by the binomial."""
+    if units is None:
+        return 0.0
+    against = 1 - float(stats.binomtest(units, units).proportion_ci(level, method="exact").low)
+    return 2 * against * difference if against <= 0.5 else difference + 2 * against - 1
+
+
+def half(others: Others, level: float) -> float:
+    t = float(stats.t.ppf((1 + level) / 2, others.degrees))
+    return max(t * others.error, swept(abs(others.difference), others.units, level))
+
+
+Grouped = list[tuple[list[float], list[float], str | None]]
+
+
+def ask_others(tasks: Grouped, scale: Scale) -> Others | None:
+    units = {(g is None, str(i) if g is None else g) for i, (_, _, g) in enumerate(tasks)}
+    return over_units(tasks, scale) if len(units) >= 6 else None
+
+
+def over_units(tasks: Grouped, scale: Scale) -> Others | None:
     d = np.array([np.mean(b) - np.mean(a) for a, b, _ in tasks])
     sizes = np.array([max(abs(np.mean(a)), abs(np.mean(b))) for a, b, _ in tasks])
     d[np.abs(d) <= 1e-12 * sizes] = 0.0
@@ -308,8 +342,6 @@ def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: 
     if len({(g is None, str(i) if g is None else g) for i, g in enumerate(groups)}) < 2:
         return None
     error, degrees, units, effective = cr2(d, groups)
-    if units < 6:
-        return None
     t = float(stats.t.ppf(0.975, degrees))
     sums: dict[object, float] = defaultdict(float)
     for number, (value, group) in enumerate(zip(d, groups, strict=True)):
@@ -321,15 +353,16 @@ def ask_others(tasks: list[tuple[list[float], list[float], str | None]], scale: 
             return None
         return Others(0.0, (scale.high - scale.low) * t / (effective + t * t), degrees, 1.0)
     all_equal = error <= 1e-12 * abs(mean)
-    used, floor = error, 2.0 ** (1 - differing) if all_equal else 0.0
+    used, floor = error, 2.0 ** (1 - units) if all_equal or scale.is_rate else 0.0
     if scale.is_rate:
         step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / (len(d) * (len(d) - 1))
         step *= 2.0 ** (5 - units)
         used = max(math.sqrt(error**2 + step), abs(mean) * t / (effective + t * t))
     p = float(2 * stats.t.sf(abs(mean) / used, degrees)) if used else 0.0
     if p < floor:
-        p, used = floor, abs(mean) / float(stats.t.isf(floor / 2, degrees))
-    return Others(mean, used, degrees, p)
+        p = floor
+        used = used if scale.is_rate else abs(mean) / float(stats.t.isf(floor / 2, degrees))
+    return Others(mean, used, degrees, p, units if scale.is_rate else None)
 
 
 def levels(p_values: list[float]) -> list[float]:

@@ -3,7 +3,7 @@
 A fence ```console holds lines `$ command`, each followed by what it writes. All fences of a page are one
 session in one folder, in which fences with a comment `<!-- file: NAME -->` are files. A line `…` stands for
 lines left out, a `…` within a line for a part of it. What differs from run to run (ids, times, free disk) is
-not compared.
+not compared; but what a page calls by one id is one run, and a page is written anew of one session only.
 """
 
 import itertools
@@ -12,7 +12,8 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +27,9 @@ PROGRESS = re.compile(r"\d[\d,]*/\d[\d,]*  ")
 KILLED = re.compile(r"bash: line \d+: +\d+ Killed ")
 """A shell that is not a person's says this at any moment."""
 COLUMNS = "100"
+RUN_ID = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_([\w.-]+?)_[2-9A-HJ-NP-Za-km-z]{8}\b"
 VARYING = (
-    (r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d_([\w.-]+?)_[2-9A-HJ-NP-Za-km-z]{8}\b", r"RUN_\1"),
+    (RUN_ID, r"RUN_\1"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\b\d+:\d\d\b", "0:00"),
     (r"\b\d+(\.\d+)? s\b", "0 s"),
@@ -108,19 +110,55 @@ def steps(fence: Fence) -> Iterator[Step]:
 
 def is_like(shown: str, found: str) -> bool:
     """Whether what a page shows is what a command wrote, but for what varies and what is left out."""
-    lines = [ANY_LINES if line == LEFT_OUT else f"{_pattern(line)}\n" for line in plain(shown)]
-    return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in plain(found))) is not None
+    return align(shown, found) is not None
+
+
+def align(shown: str, found: str) -> list[tuple[str, str]] | None:
+    """Lines of a page, each with the one that a command wrote there; None where they are not alike.
+
+    Lines that stand for others, and those that tell how far a run is, stand beside themselves.
+    """
+    wrote = _without_progress(found)
+    patterns = [
+        ANY_LINES if line == LEFT_OUT else f"({_pattern(plain(line))}\n)" for line in _without_progress(shown)
+    ]
+    text = "".join(f"{plain(line)}\n" for line in wrote)
+    match = re.fullmatch("".join(patterns), text)
+    if match is None:
+        return None
+    places = (wrote[text.count("\n", 0, match.start(number + 1))] for number in range(len(match.groups())))
+    return [
+        (line, line if line == LEFT_OUT or PROGRESS.match(line) else next(places))
+        for line in shown.splitlines()
+    ]
 
 
 def _pattern(line: str) -> str:
     return ".*".join(re.escape(part) for part in line.split(LEFT_OUT))
 
 
-def plain(text: str) -> list[str]:
-    """Lines without what varies: times, ids, how often progress was shown."""
+def plain(line: str) -> str:
+    """A line without what varies: times, ids."""
     for pattern, instead in VARYING:
-        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
-    return [line.rstrip() for line in text.splitlines() if not PROGRESS.match(line)]
+        line = re.sub(pattern, instead, line)
+    return line.rstrip()
+
+
+def _without_progress(text: str) -> list[str]:
+    """Lines but those that tell how far a run is: how often it is shown varies."""
+    return [line for line in text.splitlines() if not PROGRESS.match(line)]
+
+
+def confused(done: Iterable[tuple[Step, str]]) -> set[str]:
+    """Ids of runs under which a page shows two runs, or one run that it also calls by another id."""
+    pairs = {
+        (shown[0], found[0])
+        for step, wrote in done
+        for line, other in align(step.shown, wrote) or ()
+        for shown, found in zip(re.finditer(RUN_ID, line), re.finditer(RUN_ID, other), strict=False)
+    }
+    names, runs = Counter(name for name, _ in pairs), Counter(run for _, run in pairs)
+    return {name for name, run in pairs if names[name] > 1 or runs[run] > 1}
 
 
 def replay(page: Path, session: Session) -> Iterator[tuple[Fence, list[tuple[Step, str]]]]:
@@ -133,17 +171,26 @@ def replay(page: Path, session: Session) -> Iterator[tuple[Fence, list[tuple[Ste
 
 
 def renew(page: Path, root: Path) -> str:
-    """The page with what its commands write now, where that is not what it shows."""
+    """The page with what its commands write now, where anything of it is not what it shows."""
     text = page.read_text("utf-8")
     with Session(root) as session:
         replayed = list(replay(page, session))
-    for fence, done in reversed(replayed):
-        if all(is_like(step.shown, found) for step, found in done):
-            continue
-        lines = [line for step, found in done for line in (f"$ {step.command}", *found.splitlines())]
+    done = [each for _, own in replayed for each in own]
+    if all(is_like(step.shown, found) for step, found in done) and not confused(done):
+        return text
+    for fence, own in reversed(replayed):
+        lines = [line for step, found in own for line in (f"$ {step.command}", *_refresh(step, found))]
         new = "".join(f"{line.rstrip()}\n" for line in lines)
         text = text[: fence.start] + new + text[fence.start + len(fence.text) :]
     return text
+
+
+def _refresh(step: Step, found: str) -> list[str]:
+    """What a command wrote: where the page shows as much, cut as it is there."""
+    aligned = align(step.shown, found)
+    if aligned is None:
+        return found.splitlines()
+    return [shown if LEFT_OUT in shown else wrote for shown, wrote in aligned]
 
 
 def main() -> None:

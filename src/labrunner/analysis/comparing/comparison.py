@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from labrunner.analysis.comparing.answer import Answer, Span, judge_at, least_p
 from labrunner.analysis.comparing.flips import Flip, find_flips
 from labrunner.analysis.comparing.pairing import (
     Arm,
@@ -21,15 +22,7 @@ from labrunner.analysis.comparing.pairing import (
     pair_up,
     sum_by_unit,
 )
-from labrunner.analysis.comparing.questions import (
-    FEWEST_UNITS,
-    Answer,
-    Span,
-    ask_both,
-    fill,
-    judge_at,
-    reach_of,
-)
+from labrunner.analysis.comparing.questions import FEWEST_UNITS, ask_both, fill, reach_of
 from labrunner.analysis.describing.variance import ALPHA, detectable
 from labrunner.analysis.inference.permutation import adjust_holm, holm_shares
 from labrunner.analysis.sums.measure import (
@@ -283,10 +276,15 @@ def _is_finished(*cells: Cell) -> bool:
     return all(cell.graded + cell.errors for cell in cells)
 
 
+def is_out_of_reach(answer: Answer, family: int) -> bool:
+    """Whether not even a clean sweep of so few units is sure enough for one of so many comparisons."""
+    return answer.sweep is not None and family * least_p(answer.sweep) >= ALPHA
+
+
 def _detectable(comparison: Comparison, family: int) -> float | None:
     """What is shown four times out of five, though so many comparisons share the 5%."""
     answer = comparison.others
-    if answer is None or answer.freedom is None or comparison.units < FEWEST_UNITS:
+    if answer is None or answer.freedom is None or is_out_of_reach(answer, family):
         return None
     found = detectable(answer.standard_error, answer.freedom, family)
     return found if comparison.reach is None or found < comparison.reach else None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from labrunner.analysis.comparing.answer import least_p
 from labrunner.analysis.comparing.pairing import Arm, differences, pair_up
 from labrunner.analysis.comparing.questions import FEWEST_UNITS, step_share
 from labrunner.analysis.describing.variance import ALPHA, required_shift, sample_variance, split_variance
@@ -94,6 +95,11 @@ class Pilot:
         """Whether anything differed, so that what luck does is known; of rates it always is."""
         return self.is_rate or self.between + self.between_groups + (self.within or 0.0) > 0
 
+    def can_show(self, units: float) -> bool:
+        """Whether so many units can show anything: of rates a clean sweep must do for each comparison."""
+        is_rare = not self.is_rate or self.family * least_p(units) < ALPHA
+        return units >= FEWEST_UNITS and is_rare
+
     def detectable(
         self, layout: Layout, tasks: int, replications: int, *, guess: "Guess | None" = None
     ) -> float | None:
@@ -102,7 +108,7 @@ class Pilot:
         None where the pilot can't tell (it saw no spread), where so few tasks show nothing, and where no
         difference on the scale is so large. `guess` is what the pilot's variance may be instead.
         """
-        if layout.units(tasks) < FEWEST_UNITS or (self.within is None and replications != 1):
+        if not self.can_show(layout.units(tasks)) or (self.within is None and replications != 1):
             return None
         single = self.between + (self.within or 0.0) / replications
         share = step_share(layout.units(tasks)) if self.is_rate else 0.0

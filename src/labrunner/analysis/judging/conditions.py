@@ -2,8 +2,10 @@
 
 `pass >= 0.9` asks it of every variant, `treatment.pass >= 0.9` of one, `pass >= 0.9 surely` of the end of
 its interval. `treatment > baseline` asks that it is shown to be better, `treatment >= baseline - 0.05` that
-it is no worse than by a margin, `treatment ~ baseline within 0.05` that they are equivalent. `a < b` is `b
-> a` written otherwise, where more is better; where less is, it would be read as of numbers, and is refused.
+it is no worse than by a margin, `treatment ~ baseline within 0.05` that they are equivalent. An order can be
+said in words: `treatment better than baseline by 0.1`, `treatment no worse than baseline by 0.05`. `a < b` is
+`b > a` written otherwise, where more is better. Where less is, `a < b` and `a > b + 2` would be read as of
+numbers, and are refused: there it is words.
 """
 
 import math
@@ -38,6 +40,10 @@ ENDS: Final = ("low", "high")
 _SURELY: Final = "surely"
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<right>.+?)\s*$")
 _LIKENESS: Final = re.compile(r"^\s*(?P<left>.+?)\s+~\s+(?P<right>.+?)\s+within\s+(?P<margin>\S+)\s*$")
+_WORDS: Final = re.compile(
+    r"^\s*(?P<left>\S+)\s+(?:(?P<better>better)\s+than\s+(?P<over>\S+)(?:\s+by\s+(?P<gain>\S+))?"
+    r"|no\s+worse\s+than\s+(?P<under>\S+)\s+by\s+(?P<loss>\S+))\s*$"
+)
 _MARGIN: Final = re.compile(r"^(?P<name>.+?)\s+(?P<sign>[+-])\s*(?P<margin>[0-9.]\S*)$")
 
 
@@ -71,6 +77,8 @@ class OrderCondition:
     """Whether that was written as a percentage."""
     is_turned: bool = False
     """Whether it was written from the other side, with `<` or `<=`."""
+    is_worded: bool = False
+    """Whether it was written in words, which can't be read as of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +106,13 @@ def parse_condition(text: str) -> Condition:
             margin=_read_margin(text, likeness["margin"]),
             is_percent=_is_percent(likeness["margin"]),
         )
+    if said := _WORDS.match(text):
+        return _parse_words(text, said)
     match = _CONDITION.match(text)
     if match is None:
         raise InputError(
             OPTION,
-            'expected something like "treatment > baseline", "treatment >= baseline - 0.05", '
+            'expected something like "treatment > baseline", "treatment no worse than baseline by 0.05", '
             f'"treatment ~ baseline within 0.05" or "pass >= 0.9", found {text!r}',
         )
     left, right = match["left"], match["right"]
@@ -156,6 +166,21 @@ def _parse_order(text: str, left: str, sign: Sign, right: str) -> OrderCondition
         by=by,
         is_percent=is_percent,
         is_turned=is_turned,
+    )
+
+
+def _parse_words(text: str, said: re.Match[str]) -> OrderCondition:
+    is_better = said["better"] is not None
+    written = said["gain" if is_better else "loss"]
+    by = 0.0 if written is None else _read_margin(text, written)
+    return OrderCondition(
+        text=text,
+        better=said["left"],
+        worse=said["over" if is_better else "under"],
+        is_strict=is_better,
+        by=by if is_better else -by,
+        is_percent=written is not None and _is_percent(written),
+        is_worded=True,
     )
 
 

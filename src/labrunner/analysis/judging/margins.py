@@ -19,8 +19,11 @@ from labrunner.errors import InputError
 from labrunner.experiment.resolved import DeclaredMetric
 
 _COUNTS: Final = ("errors", "retried")
+"""Figures that are numbers of trials."""
 _SHARES: Final = ("pass", "coverage")
 _UNIT: Final = (0.0, 1.0)
+Ends = tuple[float | None, float | None]
+"""Of what a figure can be; None: nothing bounds it there."""
 _EXAMPLE: Final = 0.05
 """Of a scale: a margin to write instead."""
 _LIMIT: Final = 0.9
@@ -30,7 +33,7 @@ _LIMIT: Final = 0.9
 def refuse_figures(condition: FigureCondition, figures: Figures) -> None:
     """Raise InputError where a figure of this variant can't be what the condition asks, or always is."""
     if condition.figure in _COUNTS or condition.figure in _SHARES or figures.graded:
-        _refuse_limit(condition, figures.measure, figures.scale)
+        _refuse_limit(condition, figures.measure, figures.scale or (None, None), figures.planned)
 
 
 def refuse_margin(condition: Condition, measure: str, reach: float | None) -> None:
@@ -57,28 +60,45 @@ def refuse_margin(condition: Condition, measure: str, reach: float | None) -> No
 
 
 def refuse_turned(condition: Condition, measure: str, *, is_lower_better: bool) -> None:
-    """Raise InputError where `new < old` may mean that new takes less, or that it is worse."""
-    if isinstance(condition, OrderCondition) and condition.is_turned and is_lower_better:
-        one, another = condition.worse, condition.better
-        raise _refusal(
-            condition,
-            f"less of `{measure}` is better, so `<` may mean less or worse; `>` means better: write "
-            f'"{one} > {another}" if {one} is to be better, "{another} > {one}" if {another} is',
-        )
+    """Raise InputError where signs may be read as of numbers, though less is better.
+
+    `new < old` may mean that new takes less, or that it is worse; `new > old + 2` that it takes 2 more, or
+    that it is better by 2.
+    """
+    if not isinstance(condition, OrderCondition) or condition.is_worded or not is_lower_better:
+        return
+    one, another = condition.better, condition.worse
+    if condition.is_turned:
+        one, another = another, one
+        told = "`<` may mean less or worse"
+    elif condition.by:
+        told = f"a margin of {abs(condition.by):g} may mean that much more, or that much better or worse"
+    else:
+        return
+    by = f"{abs(condition.by) or _EXAMPLE:g}"
+    raise _refusal(
+        condition,
+        f'less of `{measure}` is better, so {told}; say it in words: "{one} better than {another}", '
+        f'"{one} better than {another} by {by}" or "{one} no worse than {another} by {by}"',
+    )
 
 
-def refuse_declared(condition: Condition, metric: DeclaredMetric | None) -> None:
-    """The same by what an experiment declares, before anything is run; where it declares nothing, later."""
-    ends = None if metric is None or metric.min is None or metric.max is None else (metric.min, metric.max)
+def refuse_declared(condition: Condition, metric: DeclaredMetric | None, planned: int) -> None:
+    """The same by what an experiment declares, before anything is run; where it declares nothing, later.
+
+    `planned` are a variant's trials.
+    """
+    ends: Ends = (None, None) if metric is None else (metric.min, metric.max)
     if isinstance(condition, FigureCondition):
         if metric is not None or condition.figure in _COUNTS or condition.figure in _SHARES:
-            _refuse_limit(condition, metric.name if metric else PASS, ends)
+            _refuse_limit(condition, metric.name if metric else PASS, ends, planned)
     elif metric is not None:
+        low, high = ends
+        refuse_margin(condition, metric.name, None if low is None or high is None else high - low)
         refuse_turned(condition, metric.name, is_lower_better=metric.better == "lower")
-        refuse_margin(condition, metric.name, None if ends is None else ends[1] - ends[0])
 
 
-def _refuse_limit(condition: FigureCondition, measure: str, scale: tuple[float, float] | None) -> None:
+def _refuse_limit(condition: FigureCondition, measure: str, scale: Ends, planned: int) -> None:
     if condition.figure in _COUNTS:
         if condition.is_percent:
             raise _refusal(
@@ -86,27 +106,23 @@ def _refuse_limit(condition: FigureCondition, measure: str, scale: tuple[float, 
                 f"{condition.figure} is a number of trials, not a share; expected one like 5, or ask for "
                 "coverage",
             )
-        return
-    ends = _UNIT if condition.figure in _SHARES else scale
+        scale = 0.0, float(planned)
+    ends: Ends = _UNIT if condition.figure in _SHARES else scale
     if condition.is_percent and ends != _UNIT:
         raise _refusal(
             condition,
             f"a percentage fits a scale of 0 to 1, and `{measure}` {_describe_scale(scale)}; "
             f"expected a limit in units of `{measure}`",
         )
-    if ends is None:
-        return
-    low, high = ends
-    if told := _why_idle(condition, low, high):
-        raise _refusal(
-            condition, f"{told}; expected a limit in between, such as {low + _LIMIT * (high - low):g}"
-        )
+    if told := _why_idle(condition, ends):
+        raise _refusal(condition, f"{told}; expected a limit in between{_suggest_limit(condition, ends)}")
 
 
-def _why_idle(condition: FigureCondition, low: float, high: float) -> str:
+def _why_idle(condition: FigureCondition, ends: Ends) -> str:
     """Why a limit on a scale with these ends decides nothing; empty where it does."""
-    scale = f"{condition.figure} lies between {low:g} and {high:g}"
-    if not low <= condition.limit <= high:
+    low, high = ends
+    scale = f"{condition.figure} {_describe_ends(ends)}"
+    if (low is not None and condition.limit < low) or (high is not None and condition.limit > high):
         return f"{scale}, so {condition.limit:g} decides nothing"
     asked = (condition.sign, condition.limit)
     if asked in {(">=", low), ("<=", high)}:
@@ -129,8 +145,24 @@ def _describe_reach(reach: float | None) -> str:
     return "has no declared bounds" if reach is None else f"spans {reach:g}"
 
 
-def _describe_scale(scale: tuple[float, float] | None) -> str:
-    return "has no declared bounds" if scale is None else f"goes from {scale[0]:g} to {scale[1]:g}"
+def _describe_scale(scale: Ends) -> str:
+    low, high = scale
+    return "has no declared bounds" if low is None or high is None else f"goes from {low:g} to {high:g}"
+
+
+def _describe_ends(ends: Ends) -> str:
+    low, high = ends
+    if low is not None and high is not None:
+        return f"lies between {low:g} and {high:g}"
+    return f"is never less than {low:g}" if high is None else f"is never more than {high:g}"
+
+
+def _suggest_limit(condition: FigureCondition, ends: Ends) -> str:
+    low, high = ends
+    if low is None or high is None:
+        return ""
+    found = low + _LIMIT * (high - low)
+    return f", such as {round(found) if condition.figure in _COUNTS else found:g}"
 
 
 def _suggest(reach: float | None) -> str:

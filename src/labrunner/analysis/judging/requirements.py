@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from labrunner.analysis.comparing.answer import Span
 from labrunner.analysis.comparing.comparison import Comparison, improvement
-from labrunner.analysis.comparing.questions import FEWEST_UNITS, Span
+from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.inference.interval import LEVEL
 from labrunner.analysis.judging.cautions import about_marked, about_rates
@@ -98,10 +99,13 @@ def refuse_unknown(requirements: Requirements, variants: Sequence[str]) -> None:
             raise InputError(OPTION, f"{condition.text!r} compares {names[0]} with itself")
 
 
-def refuse_impossible(requirements: Requirements, metric: DeclaredMetric | None) -> None:
-    """Raise InputError when what is declared of scores has no room for a condition: before a run."""
+def refuse_impossible(requirements: Requirements, metric: DeclaredMetric | None, *, planned: int) -> None:
+    """Raise InputError when what is declared of scores has no room for a condition: before a run.
+
+    `planned` are a variant's trials.
+    """
     for condition in requirements.conditions:
-        refuse_declared(condition, metric)
+        refuse_declared(condition, metric, planned)
 
 
 def find_unmet(
@@ -174,8 +178,8 @@ def _find_measured(comparisons: Sequence[Comparison], condition: Condition) -> C
     one, another = names_of(condition)
     found = find_pair(comparisons, one, another)
     if found.tasks:
-        refuse_turned(condition, found.measure, is_lower_better=found.is_lower_better)
         refuse_margin(condition, found.measure, found.reach)
+        refuse_turned(condition, found.measure, is_lower_better=found.is_lower_better)
     return found
 
 

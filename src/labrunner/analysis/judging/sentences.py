@@ -5,8 +5,14 @@ part contradicts the conclusion: `labrunner.analysis.comparing.questions` sees t
 leave undecided is said to be so.
 """
 
-from labrunner.analysis.comparing.comparison import Comparison, find, is_conclusion_safe_from_retries
-from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS, Answer, Span
+from labrunner.analysis.comparing.answer import Answer, Span
+from labrunner.analysis.comparing.comparison import (
+    Comparison,
+    find,
+    is_conclusion_safe_from_retries,
+    is_out_of_reach,
+)
+from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.judging.numbers import write_change, write_number
 from labrunner.analysis.sums.measure import PASS
@@ -88,13 +94,18 @@ def _describe_others(comparison: Comparison) -> str:
         return _describe_too_few(comparison)
     told = describe_difference(comparison, answer.difference, answer.interval)
     p = describe_p(answer.p_adjusted, comparison.family)
-    return f"On tasks like these, {told}, {p}.{_describe_few(answer, comparison.unit)}"
+    return f"On tasks like these, {told}, {p}.{_describe_few(comparison, answer)}"
 
 
-def _describe_few(answer: Answer, unit: str) -> str:
-    """Why nothing is shown where hardly any unit differs."""
-    check = answer.check
-    if answer.p_adjusted < ALPHA or check is None or check.differing >= FEWEST_DIFFERING:
+def _describe_few(comparison: Comparison, answer: Answer) -> str:
+    """Why nothing is shown where hardly any unit differs, or where there are hardly any."""
+    check, unit = answer.check, comparison.unit
+    if answer.p_adjusted < ALPHA or check is None:
+        return ""
+    if is_out_of_reach(answer, comparison.family):
+        few = f"{comparison.units} {unit} can't show one by themselves"
+        return f" Of {comparison.family} comparisons {few}, even if all favour one side."
+    if check.differing >= FEWEST_DIFFERING:
         return ""
     differing = check.differing
     if differing > 1:

@@ -19,6 +19,8 @@ class Lineage:
     """Of these, agents that were asked what this run asked again."""
     standings: dict[str, int] = field(default_factory=dict)
     """How many there are of each kind, and so why their results are not this run's."""
+    judged_in: tuple[str, ...] = ()
+    """Runs that judged kept work of theirs anew, which may be this one."""
     causes: dict[str, int] = field(default_factory=dict)
     """Errors among them."""
     verdicts: dict[str, int] = field(default_factory=dict)
@@ -39,6 +41,7 @@ def sum_up(earlier: Mapping[int, tuple[EarlierAttempt, ...]]) -> Lineage | None:
         attempts=len(attempts),
         rerolls=sum(attempt.is_reroll for attempt in attempts),
         standings=dict(Counter(attempt.standing for attempt in attempts)),
+        judged_in=tuple(dict.fromkeys(attempt.judged_in for attempt in attempts if attempt.judged_in)),
         causes=dict(Counter(str(attempt.cause) for attempt in attempts if attempt.cause is not None)),
         verdicts=dict(Counter(attempt.verdict for attempt in attempts if attempt.verdict is not None)),
         tokens=_sum("tokens", attempts),
@@ -51,7 +54,11 @@ def describe_lineage(lineage: Lineage) -> str:
     count = "1 attempt" if lineage.attempts == 1 else f"{lineage.attempts:,} attempts"
     # In one order, whether it was just counted or read back from a summary.
     known = sorted(lineage.standings.items(), key=lambda each: list(_TOLD).index(each[0]))
-    parts = [f"{number:,} {_TOLD[standing]}" for standing, number in known]
+    anew = f" in {', '.join(lineage.judged_in)}" if lineage.judged_in else " since"
+    parts = [
+        f"{number:,} {_TOLD[standing]}{anew if standing == 'graded_again' else ''}"
+        for standing, number in known
+    ]
     if lineage.causes:
         causes = ", ".join(f"{cause} {number:,}" for cause, number in lineage.causes.items())
         parts.append(f"errors by cause: {causes}")
@@ -67,7 +74,7 @@ _TOLD: Final[Mapping[str, str]] = {
     "invalidated": "marked as not to be used",
     "replaced": "replaced by newer results",
     "changed": "of other tasks or variants",
-    "graded_again": "judged anew since",
+    "graded_again": "judged anew",
 }
 """Standings of attempts, in words."""
 

@@ -42,7 +42,8 @@ def _run_one(experiment: Experiment, call: Call) -> Turn:
     _warn_of_first_error(experiment)
     requirements = call.requirements()
     refuse_unknown(requirements, [variant.id for variant in experiment.variants])
-    refuse_impossible(requirements, declared_metric(experiment))
+    planned = len(experiment.tasks) * experiment.replications
+    refuse_impossible(requirements, declared_metric(experiment), planned=planned)
     options = call.options(experiment, on_checks=tell_checks)
     if call.reuse is not None:
         end = _run_reusing(experiment, options, call)
@@ -64,7 +65,8 @@ def _tell_judged(end: RunEnd, requirements: Requirements, *, as_json: bool) -> i
     except LabError:
         tell_end(end, as_json=as_json)
         raise
-    tell_end(replace(end, summary=judged.summary), as_json=as_json)
+    found = {"unmet": judged.unmet, "notes": judged.notes}
+    tell_end(replace(end, summary=judged.summary), as_json=as_json, judged=found)
     return tell_unmet(judged.unmet, judged.notes)
 
 

@@ -5,15 +5,16 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.comparing.answer import Answer
 from labrunner.analysis.comparing.comparison import (
     Comparison,
     Range,
     is_conclusion_safe_from_retries,
+    is_out_of_reach,
     open_span,
 )
 from labrunner.analysis.comparing.flips import Flip
 from labrunner.analysis.comparing.pairing import Dropped
-from labrunner.analysis.comparing.questions import Answer
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.judging.cautions import Caution, describe_caution
 from labrunner.analysis.judging.numbers import write_change
@@ -167,6 +168,9 @@ def _describe_answer(comparison: Comparison, answer: Answer | None) -> str:
 def _describe_detectable(comparison: Comparison) -> str:
     if comparison.others is None:
         return ""
+    if is_out_of_reach(comparison.others, comparison.family):
+        few = format_count(comparison.units, comparison.unit.removesuffix("s"))
+        return f"nothing: {few} can't show one of {comparison.family} comparisons by themselves"
     if comparison.detectable is None:
         return "none short of the whole scale is shown 4 times out of 5 by so few tasks and replications"
     family = f", in {comparison.family} comparisons" if comparison.family > 1 else ""

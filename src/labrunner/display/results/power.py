@@ -42,6 +42,8 @@ def _describe_plan(grid: PowerGrid) -> str:
     plan = f"this plan, {format_count(grid.planned_tasks, 'task')} x {grid.planned_replications}"
     if grid.planned_units < FEWEST_UNITS:
         return f"{plan}: too few to speak of other tasks; it takes {FEWEST_UNITS} tasks (or groups of them)"
+    if not grid.pilot.can_show(grid.planned_units):
+        return f"{plan}: so few show nothing where {grid.pilot.family} comparisons share the 5%"
     if grid.planned is None and grid.pilot.within is None and grid.planned_replications > 1:
         return f"{plan}: unknown, since the pilot has one replication a task"
     if grid.planned is None and not grid.pilot.has_spread:

@@ -9,8 +9,8 @@ from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.comparing.answer import Span
 from labrunner.analysis.comparing.comparison import Comparison
-from labrunner.analysis.comparing.questions import Span
 from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.repeated import Bounded, Repeated
 from labrunner.analysis.describing.variance import VarianceSplit

@@ -15,7 +15,7 @@ _WHY: Final[dict[Standing, str]] = {
     "invalidated": "was marked as not to be used",
     "replaced": "gave way to a newer result",
     "changed": "was put to another task or variant",
-    "graded_again": "is the work that this run judges anew",
+    "graded_again": "is the work that was judged anew",
 }
 TAIL_LINES: Final = 3
 
@@ -28,6 +28,7 @@ def show_earlier(attempts: Sequence[EarlierAttempt]) -> RenderableType | None:
 def _show(attempt: EarlierAttempt) -> RenderableType:
     ended = f"cause {attempt.cause} ({attempt.reason})" if attempt.cause else str(attempt.verdict)
     told = f"earlier, attempt {attempt.attempt} of {attempt.run_id}: {ended}; it {_WHY[attempt.standing]}"
+    told += f" in {attempt.judged_in}" if attempt.judged_in else ""
     names = [name for name in ("tokens", "cost_usd") if name in attempt.usage]
     used = ", ".join(f"{name} {attempt.usage[name]:g}" for name in names)
     return stack(

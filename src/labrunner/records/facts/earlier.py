@@ -38,6 +38,8 @@ class EarlierAttempt(
     phases_s: dict[str, float] = {}
     usage: dict[str, float | int] = {}
     message: str | None = None
+    judged_in: Name | None = None
+    """The run that judged its work anew (`graded_again`)."""
 
     @property
     def is_reroll(self) -> bool:

@@ -19,6 +19,7 @@ from labrunner.analysis.judging.cautions import (
     about_rates,
     about_replay,
 )
+from labrunner.analysis.judging.declarations import about_declarations
 from labrunner.analysis.judging.requirements import (
     NOTHING,
     Requirements,
@@ -149,6 +150,7 @@ def _find_cautions(results: Results, *, is_over: bool) -> Iterator[Caution]:
         yield Caution(kind="interim", variant_id=None, text=INTERIM)
     losses = about_losses(_name_figures(results, ""))
     yield from (each for each in losses if is_over or each.kind not in ONLY_AT_THE_END)
+    yield from about_declarations(list(results.tally.variants.values()))
     yield from about_agents(results.conduct, results.conduct.suspicions())
     yield from about_replay(results.replay)
 

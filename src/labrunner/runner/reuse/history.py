@@ -38,8 +38,8 @@ class _Past:
     attempts: dict[Key, EarlierAttempt] = field(default_factory=dict)
     own: set[Key] = field(default_factory=set)
     """Those of the result that is taken over."""
-    judged_anew: set[Key] = field(default_factory=set)
-    """Those whose work this run, or the result that it takes over, judges once more."""
+    judged_anew: dict[Key, str | None] = field(default_factory=dict)
+    """Those whose work is judged once more, by the run that is named; None: by the new one."""
 
 
 def gather_history(experiment: Experiment, reuse: ReusePlan, run_id: str) -> tuple[EarlierRow, ...]:
@@ -131,7 +131,7 @@ class _HistoryReader:
                 )
             past.attempts[key] = told
         if self._is_judged_anew(idx):
-            past.judged_anew.add(keys[-1])
+            past.judged_anew[keys[-1]] = None
 
     def _tell(self, standing: Standing, fact: AttemptFact, timing: AttemptTiming) -> EarlierAttempt:
         return EarlierAttempt(
@@ -183,15 +183,16 @@ class _HistoryReader:
             if idx is None:
                 continue
             past = self._pasts.setdefault(idx, _Past())
-            is_ours = self._reuse.taken[idx] == self._number + 1 or self._is_judged_anew(idx)
+            is_again = self._is_judged_anew(idx)
+            is_ours = self._reuse.taken[idx] == self._number + 1 or is_again
             for attempt in row.attempts:
                 if attempt.standing == "graded_again" and is_ours:
-                    past.judged_anew.add(_key(attempt))
+                    past.judged_anew[_key(attempt)] = None if is_again else attempt.judged_in
                 past.attempts.setdefault(_key(attempt), self._seen_from_here(idx, row, attempt))
 
     def _seen_from_here(self, idx: int, row: EarlierRow, attempt: EarlierAttempt) -> EarlierAttempt:
         if attempt.standing == "graded_again":
-            return msgspec.structs.replace(attempt, standing="replaced")
+            return msgspec.structs.replace(attempt, standing="replaced", judged_in=None)
         if attempt.standing != "changed" and not self._asks_the_same(idx, row.ids.task_id):
             return msgspec.structs.replace(attempt, standing="changed")
         return attempt
@@ -226,7 +227,7 @@ def _make_row(finder: SlotFinder, idx: int, past: _Past, run_id: str) -> Earlier
     variant = finder.experiment.variants[slot.variant_idx].id
     task = finder.experiment.tasks[slot.task_idx].id
     told = [
-        msgspec.structs.replace(attempt, standing="graded_again") if key in past.judged_anew else attempt
+        _judged_anew(attempt, past.judged_anew[key] or run_id) if key in past.judged_anew else attempt
         for key, attempt in past.attempts.items()
         if key not in past.own
     ]
@@ -242,6 +243,10 @@ def _make_row(finder: SlotFinder, idx: int, past: _Past, run_id: str) -> Earlier
         ),
         attempts=tuple(sorted(told, key=lambda attempt: (attempt.started_at, attempt.attempt))),
     )
+
+
+def _judged_anew(attempt: EarlierAttempt, run_id: str) -> EarlierAttempt:
+    return msgspec.structs.replace(attempt, standing="graded_again", judged_in=run_id)
 
 
 def _key(attempt: EarlierAttempt) -> Key:
