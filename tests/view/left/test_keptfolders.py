@@ -11,8 +11,9 @@ from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.view.left.beginning import beginnings
+from labrunner.view.left.changetelling import LONGEST_TEXT, MOST_CHANGES
 from labrunner.view.left.keptfiles import find_kept
-from labrunner.view.left.keptfolders import LONGEST_TEXT, MOST_CHANGES, tell_changes
+from labrunner.view.left.keptfolders import tell_changes
 from tests.kit.cli.calling import lab, write_experiment
 
 AGENT = f"""

@@ -9,16 +9,18 @@ as the escapes that it becomes; whoever wants the bytes takes them as a download
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 from labrunner.errors import InputError
 from labrunner.files.durable import say
+from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.hostile import open_below
 from labrunner.records.completion import FileRef
 from labrunner.records.rows import SlotRows
 from labrunner.store.layout import RunPaths
 from labrunner.view.left.ansi import style
 from labrunner.view.left.keptfolders import find_timing, list_left
+from labrunner.view.left.layertelling import find_in_layer
 
 WINDOW: Final = 64 * 1024
 """Bytes of a text that are shown at once."""
@@ -31,9 +33,18 @@ class KeptFile:
     attempt: int
     ref: FileRef
     folder: Path
+    layer: Path | None = None
+    """The layer that it lies in, where it is no file of its own."""
 
-    def open(self) -> BinaryIO:
+    def open(self) -> IO[bytes]:
         """Open it. Raises InputError where it is gone, or something else stands in its place."""
+        if self.layer is not None:
+            found = find_in_layer(self.layer, self.ref.digest)
+            if found is None:
+                raise InputError(
+                    "file", f"{self.ref.path} of attempt {self.attempt}: it is not there any more"
+                )
+            return found[1]
         try:
             return open_below(self.folder, self.ref.path)
         except OSError as error:
@@ -59,6 +70,11 @@ def find_kept(paths: RunPaths, rows: SlotRows, attempt: int, digest: str) -> Kep
         if entry.content == digest:
             ref = FileRef(path=path, digest=digest, size=entry.size)
             return KeptFile(attempt=attempt, ref=ref, folder=folder)
+    layer = folder / LAYER
+    if layer.is_file() and (found := find_in_layer(layer, digest)) is not None:
+        with found[1] as copy:
+            ref = FileRef(path=found[0], digest=digest, size=copy.seek(0, 2))
+        return KeptFile(attempt=attempt, ref=ref, folder=folder, layer=layer)
     raise InputError("file", f"no file of attempt {attempt} of {rows.trial_id} has that digest")
 
 

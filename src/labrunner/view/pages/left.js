@@ -53,7 +53,7 @@ export function Terminal({ run, told }) {
 /** @param {{run: string, told: any}} props */
 export function Files({ run, told }) {
   const [chosen, setChosen] = useState(-1);
-  const hasFolders = Object.keys(told.record.timing.attempts.at(-1)?.folders ?? {}).length > 0;
+  const hasFolders = Object.keys(told.record.timing.attempts.at(-1)?.folders ?? {}).length > 0 || told.files.some((/** @type {any} */ file) => file.path === LAYER);
   if (!told.files.length && !hasFolders) return html`<p class="empty">No file was kept.</p>`;
   const patches = told.record.predictions.filter((/** @type {any} */ row) => row.prediction.kind === "patch");
   return html`${patches.map((/** @type {any} */ row) => html`<section class="log"><h2>The patch that was handed in</h2><${Diff} text=${String(row.prediction.value ?? row.prediction.artifact_ref)}/></section>`)}
@@ -69,8 +69,8 @@ export function Files({ run, told }) {
   </table></div></section>`}`;
 }
 
-const HOW = { added: "new", changed: "changed", deleted: "gone", mode: "changed", kept: "kept" };
-const SIGNS = { added: "+", changed: "±", deleted: "−", mode: "±", kept: " " };
+const HOW = { written: "new or changed", added: "new", changed: "changed", deleted: "gone", mode: "changed", kept: "kept" };
+const SIGNS = { written: "+", added: "+", changed: "±", deleted: "−", mode: "±", kept: " " };
 
 /** @param {{run: string, told: any}} props folders that were kept, with what is in them that the task did not bring */
 function Folders({ run, told }) {
@@ -78,7 +78,7 @@ function Folders({ run, told }) {
   if (problem) return html`<p class="dim">${problem.message}</p>`;
   if (!found) return html`<p class="dim" role="status">looking at what was kept</p>`;
   return found.folders.map((/** @type {any} */ each) => html`<section class="log" key=${each.folder}>
-    <h2>${each.is_compared ? `What changed in ${each.folder}/` : `${each.folder}/`} <span class="dim">${sum(each)}</span></h2>
+    <h2>${each.is_compared || each.folder.startsWith("/") ? `What changed in ${each.folder}/` : `${each.folder}/`} <span class="dim">${sum(each)}</span></h2>
     ${each.note && html`<p class="dim">${each.note}</p>`}
     ${each.is_compared && !each.changes.length && html`<p class="dim">Nothing: it is as the task brought it.</p>`}
     <div class="changes">${each.changes.map((/** @type {any} */ change, /** @type {number} */ number) => html`<${Changed} key=${change.path} run=${run} told=${told} folder=${each.folder} change=${change} isOpen=${number < OPEN && change.how !== "kept"}/>`)}</div>
@@ -87,6 +87,7 @@ function Folders({ run, told }) {
 }
 
 const OPEN = 5;
+const LAYER = "layer.tar.zst";
 
 /** @param {any} each @returns {string} how many files of each kind */
 function sum(each) {
