@@ -5,7 +5,6 @@ musl itself and a static bash are Debian's; the library of C++ is the one that w
 
 import platform
 import subprocess
-import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -36,7 +35,7 @@ def fetch_musl(folder: Path) -> Recipe:
 def fetch_libraries(folder: Path, machine: str) -> list[tuple[str, Path]]:
     """The library of C++ and what it needs, under the names that programs and it ask for."""
     asked = ["--no-deps", "--only-binary=:all:", f"--platform=musllinux_1_2_{machine}", WHEEL]
-    subprocess.run([sys.executable, "-m", "pip", "download", "-qq", *asked], cwd=folder, check=True)
+    subprocess.run(["pip", "download", "-qq", "--python-version=3.11", *asked], cwd=folder, check=True)
     [wheel] = folder.glob("*.whl")
     with ZipFile(wheel) as packed:
         packed.extractall(folder)
