@@ -127,6 +127,8 @@ def test_a_package_manager_that_fails_is_quoted(place: Path) -> None:
     answer = lab("agents", "install", "./obedient.yaml==9.9.9", cwd=place)
     assert answer.code == 1
     assert "installing obedient==9.9.9 from npm: npm ended with" in answer.err
+    assert "npm error" in answer.err
+    assert "npm warn" not in answer.err
     assert lab("agents", "list", "--json", cwd=place).json()["installed"] == []
     assert trees(place) == []
 

@@ -69,7 +69,7 @@ def test_variants_may_use_different_agents(tmp_path: Path) -> None:
             "{use: nobody}",
             "the agent 'nobody' can't be used: there is no agent 'nobody'; known: ",
         ),
-        ("{use: ./no.yaml}", "agent.use: the agent './no.yaml' can't be used: there is no such file"),
+        ("{use: ./no.yaml}", "agent.use: the agent './no.yaml' can't be used: there is no file '"),
         ("{use: ./list.yaml}", "an agent's file is a map of its fields (command, dir, env, …), found a list"),
         ("{use: ./odd.yaml}", "odd.yaml:2: comand: there is no such field; did you mean 'command'?"),
         ("{use: ./again.yaml}", "again.yaml:1: use: an agent's file can't use another"),

@@ -12,7 +12,9 @@ from typing import Final
 from labrunner.errors import LabError
 
 _SHOWN: Final = 12
-"""Last lines of what a package manager said."""
+"""Lines of what a package manager said: some say first what is wrong, and others last."""
+_NOISE: Final = "npm warn"
+"""Begins lines that are not why it failed."""
 
 
 class InstallFailed(LabError):
@@ -42,7 +44,13 @@ def ask_tool(argv: Sequence[str], *, cwd: Path, doing: str) -> str:
     except OSError as error:
         raise InstallFailed(f"{doing}: {argv[0]} can't be started: {error.strerror}") from error
     if done.returncode != 0:
-        said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-        told = "\n  ".join(said[-_SHOWN:]) or "nothing"
+        told = "\n  ".join(_shorten(f"{done.stdout}\n{done.stderr}")) or "nothing"
         raise InstallFailed(f"{doing}: {Path(argv[0]).name} ended with {done.returncode} and said:\n  {told}")
     return f"{done.stdout}\n{done.stderr}"
+
+
+def _shorten(said: str) -> list[str]:
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith(_NOISE)]
+    if len(lines) <= _SHOWN:
+        return lines
+    return [*lines[: _SHOWN // 2], "…", *lines[-_SHOWN // 2 :]]

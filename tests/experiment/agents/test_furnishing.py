@@ -48,6 +48,13 @@ def test_settings_become_words_of_a_shell(tmp_path: Path) -> None:
     assert agent.named.settings == {"effort": "high", "turns": "3"}
 
 
+@pytest.mark.parametrize("use", ["nobody", "./nobody.yaml"])
+def test_an_agent_that_is_not_known_is_one_problem(tmp_path: Path, use: str) -> None:
+    write_named_experiment(tmp_path, f"use: {use}")
+    with pytest.raises(InputError, match=rf"agent.use: the agent '{use}' can't be used: there is no "):
+        load(tmp_path / "experiment.yaml")
+
+
 def test_bindings_choose_the_model(tmp_path: Path) -> None:
     agent = agent_of(tmp_path, "model: main/$size, effort: $how", "matrix: {size: [gpt-5], how: [low]}")
     assert "'--m=openai/gpt-5' '--effort' 'low'" in agent.command[2]

@@ -63,6 +63,8 @@ class Furnished:
     """Where it is installed."""
     missing: Release | None = None
     """What is not installed."""
+    is_found: bool = True
+    """False: it is used by name, and there is none that can be; a problem by now."""
     prompt: PromptUse | None = None
     """How its script uses the task's text; None: it does not."""
     runs: Runs | None = None

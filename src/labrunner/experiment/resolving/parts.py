@@ -29,7 +29,7 @@ def resolve_agent(furnished: Furnished, names: Names, reading: Reading) -> Agent
     """Resolve a variant's agent."""
     section = furnished.section
     part, problems = section.part, reading.problems
-    if not part.command and furnished.runs is None:
+    if not part.command and furnished.runs is None and furnished.is_found:
         told = "is missing; say what starts the agent, as a list or a text, or name an agent"
         problems.add(section.at("command").where, f"{told}: use, or {flag('agent')}")
     _check_secrets(section, problems)

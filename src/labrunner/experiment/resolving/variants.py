@@ -99,7 +99,7 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
     use = fill_path(own.part.use, variant.part.bindings, spot, reading.problems)
     known = None if use is None else read_agent(use, spot.folder, spot.where, reading.problems)
     if use is None or known is None:
-        return Furnished(section=_over_options(own, reading))
+        return Furnished(section=_over_options(own, reading), is_found=False)
     below, name, runs = _brought(known, reading), name_agent(use), known.part.runs
     merged = _over_options(lay_agent(below, variant, reading, is_stand_in=runs is not None), reading)
     if not known.part.is_told:
