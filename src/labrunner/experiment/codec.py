@@ -39,6 +39,11 @@ def from_record(record: Mapping[str, Any], task_lines: Iterable[bytes]) -> Exper
     return msgspec.convert({**record, "tasks": _decode_tasks(task_lines)}, Experiment, str_keys=True)
 
 
+def read_ids(task_lines: Iterable[bytes]) -> tuple[str, ...]:
+    """The tasks' ids, and nothing else of them."""
+    return tuple(_id_decoder.decode(line).id for line in task_lines)
+
+
 def find_task(task_lines: Iterable[bytes], task_id: str) -> TaskSpec | None:
     """The task of an id, the others not decoded."""
     line = next((line for line in task_lines if _id_decoder.decode(line).id == task_id), None)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from labrunner.experiment.schedule import Slot
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.reading.survey import survey
 from labrunner.view.seen.board import Board, normalise
 from tests.kit.made_runs import Told, make_grid, write_run
@@ -14,7 +13,7 @@ def read(folder: Path, run_id: str, script: dict[int, Told]) -> Board:
         return script.get(slot.schedule_idx)
 
     paths = write_run(folder, make_grid(tasks=3), told, run_id=run_id)
-    board = Board.of(paths, read_experiment(paths))
+    board = Board.of(paths)
     board.read()
     return board
 

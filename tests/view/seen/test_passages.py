@@ -9,7 +9,6 @@ from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.layout import RunPaths
 from labrunner.view.left.phrase import Phrase
 from labrunner.view.seen.board import Board
@@ -48,7 +47,7 @@ def board(tmp_path: Path) -> Board:
 
 
 def read(paths: RunPaths) -> Board:
-    made = Board.of(paths, read_experiment(paths))
+    made = Board.of(paths)
     made.read()
     return made
 

@@ -7,7 +7,6 @@ import pytest
 from labrunner.errors import InputError
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.view.seen.board import Board
 from labrunner.view.seen.screenful import (
     MOST_ROWS,
@@ -38,7 +37,7 @@ def script(slot: Slot) -> Told | None:
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
     paths = write_run(tmp_path, make_grid(tasks=5, replications=2), script)
-    made = Board.of(paths, read_experiment(paths))
+    made = Board.of(paths)
     made.read()
     return made
 
@@ -109,7 +108,7 @@ def test_neighbours_are_those_of_the_schedule_of_the_cell_and_of_the_other_varia
 
 def test_no_answer_is_larger_than_a_screen(tmp_path: Path) -> None:
     paths = write_run(tmp_path, make_grid(tasks=300), lambda _: Told())
-    board = Board.of(paths, read_experiment(paths))
+    board = Board.of(paths)
     board.read()
     told = take_trials(board, TableAsked(limit=10**9))
     assert (told["total"], len(told["rows"])) == (600, MOST_ROWS)  # type: ignore[arg-type]  # a list

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from labrunner.records.cause import Cause
 from labrunner.records.facts.outage_note import OutageNote
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.rows.outages import put_outage
 from labrunner.view.seen.board import Board
 from labrunner.view.seen.timeline import STEPS, tell_times
@@ -18,7 +17,7 @@ def test_every_finished_trial_stands_in_the_step_in_which_it_ended(tmp_path: Pat
         2: Told(at_s=98.75, value=None, errors=(Cause.PROVIDER,)),
     }
     paths = write_run(tmp_path, make_grid(), lambda slot: ends.get(slot.schedule_idx))
-    board = Board.of(paths, read_experiment(paths))
+    board = Board.of(paths)
     board.read()
     told = tell_times(board)
     steps = told["steps"]
@@ -34,7 +33,7 @@ def test_every_finished_trial_stands_in_the_step_in_which_it_ended(tmp_path: Pat
 
 def test_a_run_without_results_has_no_times(tmp_path: Path) -> None:
     paths = write_run(tmp_path, make_grid(), lambda _: None)
-    board = Board.of(paths, read_experiment(paths))
+    board = Board.of(paths)
     board.read()
     assert tell_times(board) == {"steps": []}
 
@@ -51,7 +50,7 @@ def test_outages_lie_on_the_same_axis_and_make_it_longer(tmp_path: Path) -> None
                 ended_at=f"2026-01-01T{ended}.000Z",
             ),
         )
-    board = Board.of(paths, read_experiment(paths))
+    board = Board.of(paths)
     board.read()
     told = tell_times(board)
     assert told["ended_at"] == "2026-01-01T00:03:20.000Z"

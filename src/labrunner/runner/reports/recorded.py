@@ -18,6 +18,14 @@ def read_experiment(paths: RunPaths, record: RunRecord | None = None) -> Experim
         return codec.from_record(record.experiment, lines)
 
 
+def read_outline(paths: RunPaths) -> tuple[Experiment, tuple[str, ...]]:
+    """The experiment without its tasks, and their ids: what a long run is quickly known by."""
+    record = read_run(paths)
+    refuse_altered(paths.tasks, record.digests.tasks)
+    with open_file(paths.tasks) as lines, storing("reading", paths.tasks):
+        return codec.from_record(record.experiment, ()), codec.read_ids(lines)
+
+
 def read_task(paths: RunPaths, task_id: str) -> TaskSpec:
     """One task of a run, without the others. Raises InputError where there is none of that id."""
     refuse_altered(paths.tasks, read_run(paths).digests.tasks)

@@ -18,7 +18,6 @@ from labrunner.errors import LabError
 from labrunner.interop.exporter import Exporter
 from labrunner.records.rows import SlotRows
 from labrunner.runner.reports.lookup import RunInFull
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.view.handout.cutting import TRIALS_A_PART, Cutter, pack
 from labrunner.view.handout.scripts import join_scripts
@@ -59,7 +58,7 @@ def render(seen: RunInFull, *, is_full: bool) -> Iterator[str]:
     pages = read_pages()
     script, style = join_scripts(pages), pages["style.css"].decode()
     yield from _head(seen.record.name, script, style)
-    board = Board.of(seen.paths, read_experiment(seen.paths))
+    board = Board.of(seen.paths)
     board.read()
     places: dict[int, int] = {}
     with beginnings(seen.paths) as began:

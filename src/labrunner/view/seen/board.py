@@ -7,7 +7,7 @@ trial, and once each.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from labrunner.errors import DamagedRun, LabError
-from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
 from labrunner.records.encoding.ids import make_trial_id
+from labrunner.runner.reports.recorded import read_outline
 from labrunner.store.checking.invalidations import read_invalidations
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import read_state
@@ -116,12 +116,13 @@ class Board:
     _orders: dict[object, Any] = field(default_factory=dict)  # whatever was made for its key
 
     @classmethod
-    def of(cls, paths: RunPaths, experiment: Experiment) -> "Board":
+    def of(cls, paths: RunPaths) -> "Board":
         """An empty board for a run."""
-        schedule = Schedule.of(experiment)
+        experiment, tasks = read_outline(paths)
+        schedule = replace(Schedule.of(experiment), tasks=len(tasks))
         return cls(
             paths=paths,
-            tasks=tuple(task.id for task in experiment.tasks),
+            tasks=tasks,
             variants=tuple(variant.id for variant in experiment.variants),
             schedule=schedule,
             columns=Columns.of(schedule),

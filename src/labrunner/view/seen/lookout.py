@@ -18,7 +18,6 @@ from labrunner.records.run import RunRecord, StatusRecord
 from labrunner.records.summary import SummaryRecord
 from labrunner.runner.reports.advice import advise_on_damage
 from labrunner.runner.reports.lookup import RunPicture, picture, read_standing
-from labrunner.runner.reports.recorded import read_experiment
 from labrunner.runner.reports.summaries import read_older
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import RunState, read_state
@@ -81,7 +80,7 @@ class Lookout:
         with kept.lock, advise_on_damage(paths):
             sign = sign_of(paths)
             if kept.board is None:
-                kept.board = Board.of(paths, read_experiment(paths))
+                kept.board = Board.of(paths)
             if kept.board_of != sign:
                 kept.board.read()
                 kept.board_of = sign
