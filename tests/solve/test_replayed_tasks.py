@@ -2,13 +2,18 @@
 
 import json
 import os
+import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit.cli.calling import Answer, lab, squeeze
+from labrunner.store.buffering.transcripts import read_transcripts
+from labrunner.store.layout import RunPaths
+from tests.kit.cli.calling import LAB, Answer, environment, lab, squeeze
 from tests.kit.solve.authoring import write_task
 from tests.kit.solve.chatserver import ChatServer, Refuse, Reply, Say, last_user, serving
 
@@ -174,3 +179,40 @@ def test_a_secret_that_was_masked_in_an_answer_is_told_before_a_replay(
     assert run("then", "--limit", "1", **KEYED).code == 0
     played = run("now", "--limit", "1", "--replay", "then")
     assert (played.code, "is not kept whole" in squeeze(played.err)) == (2, True)
+
+
+def test_an_attempt_that_was_cut_off_hears_again_what_it_heard(
+    tmp_path: Path, chat: ChatServer, run: Callable[..., Answer]
+) -> None:
+    came = threading.Event()
+
+    def hold(asked: dict[str, Any]) -> Reply:
+        if "GRADE:" not in json.dumps(asked["messages"]):
+            return reply(asked)
+        came.set()
+        return "hang"
+
+    chat.reply = hold
+    words = [LAB, "run", str(tmp_path / "task.py@sums"), *MODEL, "--model-base-url", chat.url]
+    cut = subprocess.Popen(
+        [*words, "--limit", "1", "--run-id", "then"],
+        cwd=tmp_path,
+        env=environment(**KEYED),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert came.wait(60)
+    buffer, deadline = RunPaths(find(tmp_path, "then")).buffer, time.monotonic() + 30
+    while str(read_transcripts(buffer)).count('"event":"model"') < 2:  # what was said is stored with a delay
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    cut.kill()
+    cut.wait()
+    assert len(chat.requests) == 3
+    chat.reply = reply
+    again = ("--replay", "then", "--replay-mode", "reuse")
+    went_on = lab("continue", "then", *again, cwd=tmp_path, env=KEYED)
+    assert went_on.code == 0, went_on.err
+    assert len(chat.requests) == 4  # only its judge is asked again
+    [usage] = read_usage(find(tmp_path, "then"))
+    assert (usage["requests"], usage["replayed_requests"]) == (1, 2)

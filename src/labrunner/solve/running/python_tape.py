@@ -18,7 +18,9 @@ def open_spoken(scene: AttemptScene) -> SpokenTape | None:
     if policy.replay is None:
         return None
     calls, cap = list[SpokenCall](), None
-    for folder in find_tapes(scene):
+    # An attempt that was cut off is set aside only when this one has something to leave.
+    left = [scene.folders.root] if policy.replay_mode == "reuse" and scene.folders.root.is_dir() else []
+    for folder in (*left, *find_tapes(scene)):
         path = folder / TRANSCRIPT
         with storing("reading", path):
             data = path.read_bytes() if path.exists() else b""
