@@ -138,12 +138,21 @@ def test_five_of_five_single_trials_are_no_rarer_than_1_in_16_on_these_tasks_eit
     )
 
 
+@pytest.mark.parametrize("tasks", [2, 3, 4, 5])
+def test_so_few_single_trials_have_the_p_of_signs_where_all_favour_one_side(tasks: int) -> None:
+    a, b = sweep(tasks, "ab")
+    (found,) = compare_all([(a, b)])
+    assert found.here is not None
+    assert found.here.p == 2.0 ** (1 - tasks)
+    assert found.here.interval.low < 0
+
+
 def test_of_two_comparisons_six_tasks_can_show_none_and_it_says_so() -> None:
     a, b, c = sweep(6, "abc")
     first, _ = compare_all([(a, b), (a, c)])
     assert (first.conclusion, first.detectable) == ("no difference shown", None)
     assert describe(first).endswith(
-        "Of 2 comparisons 6 tasks can't show one by themselves, even if all favour one side."
+        "6 tasks are too few to show any of 2 comparisons of others, even if all favour one side."
     )
     a, b, c = sweep(7, "abc")
     assert compare_all([(a, b), (a, c)])[0].conclusion == "better"

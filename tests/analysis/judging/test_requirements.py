@@ -390,7 +390,7 @@ def test_a_percentage_is_refused_where_the_scale_is_not_0_to_1() -> None:
         ("errors >= 0", "errors lies between 0 and 10, so this always holds; expected a limit in between"),
         ("retried > -1", "retried lies between 0 and 10, so -1 decides nothing"),
         ("errors < 0", "errors lies between 0 and 10, so this never holds"),
-        ("errors <= 10", "so this always holds; expected a limit in between, such as 9"),
+        ("errors <= 10", "so this always holds; expected a limit in between, such as 1"),
         ("errors <= 50", "so 50 decides nothing"),
     ],
 )
@@ -424,6 +424,26 @@ def test_a_scale_with_one_end_has_no_room_beyond_it() -> None:
         with pytest.raises(InputError, match="mean is never less than 0, so"):
             refuse_impossible(parse_requirements([text]), seconds, planned=8)
     refuse_impossible(parse_requirements(["mean <= 20"]), seconds, planned=8)
+
+
+def test_a_scale_without_ends_has_room_for_every_limit() -> None:
+    tally = Tally({f"t{n}": None for n in range(8)}, declared=frozenset({DeclaredMetric(name="seconds")}))
+    for n in range(8):
+        tally.add(graded("a", f"t{n}", value=3.0 + n, metric="seconds"))
+    figures = compute_all(tally, {"a": 8})
+    required = parse_requirements(["mean <= 20", "mean >= -5", "mean <= 20 surely"])
+    refuse_impossible(required, DeclaredMetric(name="seconds"), planned=8)
+    assert find_unmet(required, figures, None, ()) == ()
+
+
+def test_variants_that_surely_differ_by_more_than_a_margin_are_told_so() -> None:
+    arms = [rates("a", [0] * 20), rates("b", [4, 5] * 10)]
+    (told,) = gate(arms, "a ~ b within 0.1")
+    assert told.startswith(
+        "a ~ b within 0.1: they differ by more than that: b minus a in mean `solved`: +0.9"
+    )
+    (told,) = gate([rates("a", [2, 3] * 10), rates("b", [3, 2] * 10)], "a ~ b within 0.01")
+    assert told.startswith("a ~ b within 0.01: not shown: ")
 
 
 def test_an_order_that_is_met_meets_every_weaker_one() -> None:

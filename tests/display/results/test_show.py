@@ -127,7 +127,7 @@ def test_what_is_only_not_finished_yet_is_no_warning() -> None:
 def test_an_interval_that_data_can_not_carry_is_called_undefined() -> None:
     told = show(make_summary(graded(task_id="t0"), groups={"t0": None}, planned=1))
     assert "1.000  undefined" in told
-    assert "mean of `solved` over one task: no interval" in told
+    assert "mean of `solved` over one task; no interval: 1 task is too few to speak of" in told
 
 
 def test_one_task_has_an_interval_where_all_is_about_it() -> None:

@@ -356,7 +356,7 @@ def over_units(tasks: Grouped, scale: Scale) -> Others | None:
     used, floor = error, 2.0 ** (1 - units) if all_equal or scale.is_rate else 0.0
     if scale.is_rate:
         step = np.mean([1 / max(len(a), len(b)) ** 2 for a, b, _ in tasks]) / (len(d) * (len(d) - 1))
-        step *= 2.0 ** (5 - units)
+        step *= 2.0 ** (5 - max(6, units))
         used = max(math.sqrt(error**2 + step), abs(mean) * t / (effective + t * t))
     p = float(2 * stats.t.sf(abs(mean) / used, degrees)) if used else 0.0
     if p < floor:

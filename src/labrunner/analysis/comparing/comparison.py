@@ -46,6 +46,7 @@ Conclusion = Literal[
     "no difference shown",
     "undecided because of errors",
     "too few tasks",
+    "too few groups",
     "not enough data",
 ]
 
@@ -245,7 +246,9 @@ def _without_answer(pairing: Pairing, scored: Sequence[Scored], population: Popu
         return "no difference shown"
     if scored and population == "these_tasks":  # of these tasks any number is enough
         return "not enough data" if any(difference for _, difference in scored) else "no difference shown"
-    return "too few tasks" if scored else "not enough data"
+    if not scored:
+        return "not enough data"
+    return "too few groups" if pairing.unit == "groups" else "too few tasks"
 
 
 def improvement(comparison: Comparison, better: str, level: float) -> Span | None:

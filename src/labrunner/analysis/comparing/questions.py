@@ -217,9 +217,10 @@ def step_share(units: float) -> float:
     """How much of a squared step is added to the sum of squares of rates' differences, which come in steps.
 
     It falls as the chance of a clean sweep does: with six tasks outcomes are so few that Student's t
-    has too many false alarms, with ten it needs no help (`scripts/simulate --limits`).
+    has too many false alarms, with ten it needs no help (`scripts/simulate --limits`). Fewer than six, which
+    only single trials of these tasks are asked about, show nothing in any case.
     """
-    return math.pow(2.0, 5 - units)
+    return math.pow(2.0, 5 - max(units, FEWEST_UNITS))
 
 
 def _steps(trials: Sequence[int], units: int) -> float:

@@ -121,6 +121,8 @@ def _refuse_limit(condition: FigureCondition, measure: str, scale: Ends, planned
 def _why_idle(condition: FigureCondition, ends: Ends) -> str:
     """Why a limit on a scale with these ends decides nothing; empty where it does."""
     low, high = ends
+    if low is None and high is None:
+        return ""
     scale = f"{condition.figure} {_describe_ends(ends)}"
     if (low is not None and condition.limit < low) or (high is not None and condition.limit > high):
         return f"{scale}, so {condition.limit:g} decides nothing"
@@ -161,8 +163,7 @@ def _suggest_limit(condition: FigureCondition, ends: Ends) -> str:
     low, high = ends
     if low is None or high is None:
         return ""
-    found = low + _LIMIT * (high - low)
-    return f", such as {round(found) if condition.figure in _COUNTS else found:g}"
+    return f", such as {1 if condition.figure in _COUNTS else low + _LIMIT * (high - low):g}"
 
 
 def _suggest(reach: float | None) -> str:

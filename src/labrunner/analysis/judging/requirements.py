@@ -32,7 +32,7 @@ from labrunner.analysis.judging.conditions import (
 from labrunner.analysis.judging.margins import refuse_declared, refuse_figures, refuse_margin, refuse_turned
 from labrunner.analysis.judging.numbers import write_number
 from labrunner.analysis.judging.retryshift import RetryShift
-from labrunner.analysis.judging.sentences import describe_difference
+from labrunner.analysis.judging.sentences import describe_difference, describe_few_units, why_no_interval
 from labrunner.errors import InputError
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import DeclaredMetric
@@ -219,10 +219,10 @@ def _read_figure(condition: FigureCondition, figures: Figures) -> float | str:
     if condition.surely or condition.figure in ENDS:
         interval = figures.pass_interval if condition.figure == "pass" else figures.interval
         if interval is None:
-            return _why_no_interval(figures)
+            return f": {why_no_interval(figures)}"
         if figures.population == "tasks_like_these" and interval.units < FEWEST_UNITS:
             unit = "groups" if "groups" in interval.method else "tasks"
-            return f": {_describe_few(interval.units, unit)}"
+            return f": {describe_few_units(interval.units, unit)}"
     if not condition.surely:
         value = FIGURES[condition.figure](figures)
         return "" if value is None else value
@@ -230,17 +230,6 @@ def _read_figure(condition: FigureCondition, figures: Figures) -> float | str:
     if sure is None:
         return ": nothing bounds what trials without a grade would have scored"
     return sure.low if _end(condition) == "lower" else sure.high
-
-
-def _why_no_interval(figures: Figures) -> str:
-    """Why a mean has none."""
-    if not figures.graded:
-        return ": no trial is graded"
-    if figures.population == "these_tasks":
-        return ": trials of a task do not differ, or there is only one of each"
-    if figures.tasks == 1:
-        return f": {_describe_few(1, 'tasks')}"
-    return ": all scores are alike, or all tasks are of one group"
 
 
 def _name_figure(condition: FigureCondition, figures: Figures) -> str:
@@ -290,7 +279,9 @@ def _check_likeness(condition: LikenessCondition, found: Comparison) -> list[str
         return [f"{condition.text}: {_why_unknown(found)}"]
     if -condition.margin < span.low and span.high < condition.margin:
         return []
-    return [f"{condition.text}: not shown: {_describe_gain(condition.left, span, found)}"]
+    is_beyond = span.low > condition.margin or span.high < -condition.margin
+    told = "they differ by more than that" if is_beyond else "not shown"
+    return [f"{condition.text}: {told}: {_describe_gain(condition.left, span, found)}"]
 
 
 def _describe_gain(name: str, span: Span, found: Comparison) -> str:
@@ -307,13 +298,5 @@ def _why_unknown(found: Comparison) -> str:
     if found.has_unbounded_errors or found.conclusion == "undecided because of errors":
         return "undecided because of errors"
     if found.population == "tasks_like_these" and 0 < found.units < FEWEST_UNITS:
-        return f"not enough data: {_describe_few(found.units, found.unit)}"
+        return f"not enough data: {describe_few_units(found.units, found.unit)}"
     return "not enough data"
-
-
-def _describe_few(units: int, unit: str) -> str:
-    counted = f"{unit.removesuffix('s')} is" if units == 1 else f"{unit} are"
-    return (
-        f"{units} {counted} too few to speak of others, it takes {FEWEST_UNITS} "
-        "(`population: these_tasks` asks about these only)"
-    )

@@ -13,6 +13,7 @@ from labrunner.analysis.comparing.comparison import (
     is_out_of_reach,
 )
 from labrunner.analysis.comparing.questions import FEWEST_DIFFERING, FEWEST_UNITS
+from labrunner.analysis.describing.figures import Figures
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.analysis.judging.numbers import write_change, write_number
 from labrunner.analysis.sums.measure import PASS
@@ -103,8 +104,8 @@ def _describe_few(comparison: Comparison, answer: Answer) -> str:
     if answer.p_adjusted < ALPHA or check is None:
         return ""
     if is_out_of_reach(answer, comparison.family):
-        few = f"{comparison.units} {unit} can't show one by themselves"
-        return f" Of {comparison.family} comparisons {few}, even if all favour one side."
+        asked = f"any of {comparison.family} comparisons of others"
+        return f" {comparison.units} {unit} are too few to show {asked}, even if all favour one side."
     if check.differing >= FEWEST_DIFFERING:
         return ""
     differing = check.differing
@@ -119,3 +120,23 @@ def _describe_too_few(comparison: Comparison) -> str:
     if comparison.units >= FEWEST_UNITS:
         return "On tasks like these: undefined, for all differences are alike and nothing bounds them."
     return f"Too few {comparison.unit} to speak of others ({comparison.units}; it takes {FEWEST_UNITS})."
+
+
+def describe_few_units(units: int, unit: str) -> str:
+    """That so many tasks or groups do not speak of others, and what does."""
+    counted = f"{unit.removesuffix('s')} is" if units == 1 else f"{unit} are"
+    return (
+        f"{units} {counted} too few to speak of others, it takes {FEWEST_UNITS} "
+        "(`population: these_tasks` asks about these only)"
+    )
+
+
+def why_no_interval(figures: Figures) -> str:
+    """Why a mean has none."""
+    if not figures.graded:
+        return "no trial is graded"
+    if figures.population == "these_tasks":
+        return "trials of a task do not differ, or there is only one of each"
+    if figures.tasks == 1:
+        return describe_few_units(1, "tasks")
+    return "all scores are alike, or all tasks are of one group"

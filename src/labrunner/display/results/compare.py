@@ -170,7 +170,7 @@ def _describe_detectable(comparison: Comparison) -> str:
         return ""
     if is_out_of_reach(comparison.others, comparison.family):
         few = format_count(comparison.units, comparison.unit.removesuffix("s"))
-        return f"nothing: {few} can't show one of {comparison.family} comparisons by themselves"
+        return f"nothing: {few} are too few to show any of {comparison.family} comparisons"
     if comparison.detectable is None:
         return "none short of the whole scale is shown 4 times out of 5 by so few tasks and replications"
     family = f", in {comparison.family} comparisons" if comparison.family > 1 else ""

@@ -14,6 +14,7 @@ from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.analysis.describing.figures import PASS, Figures
 from labrunner.analysis.inference.interval import Interval
 from labrunner.analysis.judging.cautions import INTERIM, ONLY_AT_THE_END, describe_caution
+from labrunner.analysis.judging.sentences import why_no_interval
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.display.results.report import show_chart, show_details, show_findings
@@ -196,7 +197,7 @@ def _describe_measure(figures: Figures) -> str:
     counted = "one task" if is_one else f"{format_count(figures.tasks, 'task')}, each weighing the same"
     told = f"mean of {measure}{lower} over {counted}"
     if figures.interval is None:
-        return f"{told}: no interval" if is_one else told
+        return f"{told}; no interval: {why_no_interval(figures)}"
     return f"{told}; interval: {_describe_reach(figures, figures.interval)} ({figures.interval.method})"
 
 
