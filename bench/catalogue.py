@@ -13,6 +13,7 @@ NAMES: Final = (
     "files",
     "bubblewrap",
     "docker",
+    "layer",
     "gateway",
     "memory",
     "start",

@@ -33,13 +33,13 @@ SMALL: Final = Recipe(name="bench")
 PARTS: Final = ("prepare", "agent", "barrier", "bring_grader", "grader", "collect")
 
 
-def find_image() -> str:
+def make_image(recipe: Recipe = SMALL) -> str:
     """Make a small image from this machine's own files."""
 
     async def make() -> str:
         engine = Engine()
         try:
-            return await ensure(engine, SMALL)
+            return await ensure(engine, recipe)
         finally:
             await engine.close()
 
@@ -49,7 +49,7 @@ def find_image() -> str:
 def prepare_bare(folder: Path, sizes: Sizes) -> Work:
     """The work is a pool of threads, each running containers one after another."""
     del folder
-    image = find_image()
+    image = make_image()
     both = f"mkdir /w; cd /w; AGENTLAB_BENCHMARK_SCORE_PATH=/w/score; {AGENT}; {GRADER}; cat score"
     argv = ["docker", "run", "--rm", "--network", "none", image, "/bin/sh", "-c", both]
 
@@ -84,7 +84,11 @@ def prepare_run(folder: Path, sizes: Sizes, *, trust: str = "standard", agent: s
     """Load an experiment; the work is to run it in containers."""
     tasks, replications = split_trials(sizes["trials"])
     shape = Shape(tasks=tasks, replications=replications, concurrency=sizes["concurrency"], sandbox="docker")
-    shape = replace(shape, image=find_image(), trust=trust, agent=agent)
+    return run_shape(folder, replace(shape, image=make_image(), trust=trust, agent=agent), sizes["trials"])
+
+
+def run_shape(folder: Path, shape: Shape, trials: int) -> Work:
+    """Load an experiment of a shape; the work is to run it."""
     experiment = make_experiment(folder / "experiment", shape)
     options = RunOptions(runs_dir=folder / "runs", secrets={}, run_id="bench")
 
@@ -94,7 +98,7 @@ def prepare_run(folder: Path, sizes: Sizes, *, trust: str = "standard", agent: s
     def work() -> Mapping[str, float]:
         end = run_alone(run_experiment(experiment, options, watch))
         assert end.exit_code == ExitCode.SUCCESS, end.status.error
-        assert end.status.counts.passed == sizes["trials"], end.status.counts
+        assert end.status.counts.passed == trials, end.status.counts
         return split_time(end.paths.timings)
 
     return work

@@ -29,6 +29,9 @@ class Shape:
     image: str | None = None
     trust: str = "standard"
     agent: str = AGENT
+    workdir: str | None = None
+    keep: str | None = None
+    on_system_change: str | None = None
 
 
 def write_experiment(folder: Path, shape: Shape) -> Path:
@@ -36,17 +39,22 @@ def write_experiment(folder: Path, shape: Shape) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rows = (json.dumps({"id": f"task-{n:05}", "input": {"n": n}, "target": 42}) for n in range(shape.tasks))
     (folder / "tasks.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    experiment = {
+    asked = {"image": shape.image, "workdir": shape.workdir}
+    experiment: dict[str, object] = {
         "schema": 1,
         "name": "bench",
         "tasks": "tasks.jsonl",
         "agent": {"command": ["/bin/sh", "-c", shape.agent.replace("$", "$$")]},
         "grader": {"command": ["/bin/sh", "-c", GRADER.replace("$", "$$")]},
-        "sandbox": {"kind": shape.sandbox} | ({"image": shape.image} if shape.image else {}),
+        "sandbox": {"kind": shape.sandbox} | {name: value for name, value in asked.items() if value},
         "trust": shape.trust,
         "replications": shape.replications,
         "max_concurrency": shape.concurrency,
     }
+    if shape.keep is not None:
+        experiment["keep"] = {"workspace": shape.keep}
+    if shape.on_system_change is not None:
+        experiment["on_system_change"] = shape.on_system_change
     path = folder / "experiment.yaml"
     path.write_text(json.dumps(experiment))  # JSON is YAML
     return path

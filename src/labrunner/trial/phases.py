@@ -19,6 +19,7 @@ from labrunner.experiment.resolved import (
     Variant,
 )
 from labrunner.experiment.substitution import expand, expand_all
+from labrunner.files.layering.layernote import PATCH, PATCH_FILE
 from labrunner.records.completion import AgentOutcome
 from labrunner.sandbox.door import Demands, GuestPaths, Phase, SandboxSpec
 from labrunner.sandbox.marks import Mark
@@ -192,6 +193,8 @@ def grader_phase(
         "AGENTLAB_TARGET_PATH": f"{guest.grader}/target.json",
         "PATH": f"{guest.grader}/bin:{guest.search_path}",
     }
+    if PATCH in scene.context.experiment.collect:
+        env["AGENTLAB_PATCH_PATH"] = f"{guest.inputs.removesuffix('/in')}/{PATCH_FILE}"
     env |= _expanded_values(scene, guest, scene.task.env)
     env |= _expanded_values(scene, guest, grader.env)
     env |= {name: scene.context.secrets[name] for name in grader.secrets}

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -177,20 +176,15 @@ def stop_at(place: str) -> None:
 
 
 def stop_when_put() -> None:
-    """Make it stand still when a layer was unpacked, and nobody knows it yet."""
+    """Make it stand still when what an agent had removed is gone, and what it had added is not there yet."""
     from labrunner.sandbox.docker.engine.client import Engine
 
-    unpack = Engine.unpack
-
-    async def unpack_until(
-        engine: Engine, container: str, path: str, pieces: AsyncGenerator[bytes, None]
-    ) -> None:
-        await unpack(engine, container, path, pieces)
+    async def stand_still(*_: object) -> None:
         sys.stdout.write("stopped\n")
         sys.stdout.flush()
         await asyncio.sleep(600)
 
-    Engine.unpack = unpack_until  # type: ignore[assignment,method-assign]
+    Engine.unpack = stand_still  # type: ignore[assignment,method-assign]
 
 
 async def main(settings: dict[str, str]) -> None:

@@ -43,7 +43,8 @@ class Recipe:
     without: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str | bytes], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     libraries: tuple[str, ...] = ()
     """Of the C library, beside those that its programs need."""
     open_to_all: tuple[str, ...] = ()
@@ -84,9 +85,19 @@ WORKBENCH = Recipe(
         ("app/turned/file.txt", "a folder's\n"),
         ("usr/bin/judge", "honest\n"),
     ),
+    links=(("app/way", "/usr/bin"), ("short", "/")),
     open_to_all=("app",),
 )
 """Work lies in a folder of the image."""
+GIT = Recipe(
+    name="git", tools=(Path("/usr/bin/git"),), files=(("etc/gitconfig", "[safe]\n\tdirectory = *\n"),)
+)
+"""With git, and no repository: setups make one."""
+WORK_IN_A_VOLUME = Recipe(
+    name="workvolume",
+    changes=("VOLUME /app/data",),
+    files=(("app/data/old", "old\n"), ("app/data/kept", "kept\n")),
+)
 GLIBC = Recipe(
     name="glibc",
     tools=(Path("/bin/bash"),),
@@ -126,8 +137,10 @@ def pack(recipe: Recipe) -> bytes:
             add_folder(archive, name, 0o777)
         add_text(archive, "etc/passwd", PASSWD + "".join(f"{user}\n" for user in recipe.users))
         add_text(archive, "etc/group", GROUP)
-        for name, text in recipe.files:
-            add_text(archive, name, text)
+        for name, content in recipe.files:
+            add_bytes(archive, name, content if isinstance(content, bytes) else content.encode())
+        for name, target in recipe.links:
+            add_link(archive, name, target)
         if "busybox" not in recipe.without:
             archive.add(BUSYBOX, "bin/busybox")
             for applet in applets() - set(recipe.without) - NOT_APPLETS:
@@ -189,9 +202,13 @@ def add_folder(archive: tarfile.TarFile, name: str, mode: int) -> None:
 
 
 def add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    add_bytes(archive, name, text.encode())
+
+
+def add_bytes(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
-    member.size = len(text)
-    archive.addfile(member, io.BytesIO(text.encode()))
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
 
 
 def add_link(archive: tarfile.TarFile, name: str, target: str) -> None:

@@ -193,6 +193,21 @@ def _agent_fields(timing: AttemptTiming | None) -> list[tuple[str, str]]:
         fields.append(
             ("changed", ", ".join(changed[:SHOWN_PATHS]) + (f", and {more:,} more" if more > 0 else ""))
         )
+    return [*fields, *_layer_fields(timing)]
+
+
+def _layer_fields(timing: AttemptTiming) -> list[tuple[str, str]]:
+    """What was taken of work in a folder of the image."""
+    facts, fields = timing.barrier, []
+    if "layer_entries" in facts:
+        told = f"{int(facts['layer_entries']):,} files and folders written, "
+        told += f"{int(facts['layer_removed']):,} removed"
+        left_out = facts.get("layer_left_out")
+        fields.append(("layer", f"{told}; left out: {left_out}" if left_out else told))
+    elif "layer" in facts:
+        fields.append(("layer", f"none: {facts['layer']}"))
+    if "patch" in facts:
+        fields.append(("patch", str(facts["patch"])))
     return fields
 
 

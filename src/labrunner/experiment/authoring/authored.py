@@ -9,7 +9,7 @@ it). Nothing is looked up or filled in here: that is `labrunner.experiment.resol
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from labrunner.experiment.authoring.model_part import ModelPart
 from labrunner.experiment.authoring.part import Count, Part, Seconds, Text
@@ -255,6 +255,10 @@ Tasks: TypeAlias = Annotated[
 ]
 
 
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class KeepPart(Part):
     """What is left of an attempt after its commit. Digests are kept in any case."""
 
@@ -322,9 +326,11 @@ class ExperimentFile(Part):
     `refuse`: don't judge, it has failed; `ignore`: don't look. All but `ignore` flag the trial. With a
     `setup` in a container it must be written down, because what setup did to the system is not in a fresh
     one."""
-    collect: list[Text] = []
+    collect: Annotated[list[Text], BeforeValidator(_as_list)] = []
     """Paths copied out of the finished sandbox into the attempt's artifacts. Those outside the attempt's own
-    folders (`/var/log/tool`) only from containers; other sandboxes refuse them."""
+    folders (`/var/log/tool`) only from containers; other sandboxes refuse them. The word `patch` stands for
+    what was changed in `workdir`, a git work tree of the image, as `patch.diff` of the attempt; a file of
+    that name is `./patch`."""
     keep: KeepPart = KeepPart()
     """What is left of an attempt after its commit."""
     replications: Count = 1

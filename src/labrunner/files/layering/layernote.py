@@ -7,6 +7,11 @@ import msgspec
 LAYER: Final = "layer.tar.zst"
 """Its name in an attempt's folder."""
 
+PATCH: Final = "patch"
+"""The word in `collect` that stands for a patch of the git work tree in which agents work."""
+PATCH_FILE: Final = "patch.diff"
+"""The name of the same as a patch, where the folder is a git work tree and somebody asked for it."""
+
 
 class LayerNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was taken, as it is noted at the barrier."""

@@ -20,7 +20,7 @@ import msgspec
 
 from labrunner.errors import AttemptFailed, SetupFailed
 from labrunner.executor.door import Discard, Executor
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, PATCH_FILE
 from labrunner.files.strangers.copying import copy_tree
 from labrunner.files.strangers.sealing import digest_tree
 from labrunner.records.barrier import BarrierNote
@@ -163,7 +163,7 @@ class KeptWorkExecutor:
             for name in COPIED:
                 if (work.folder / name).is_dir():
                     copy_tree(work.folder / name, target / name)
-            for name in (*RECORDED, LAYER):
+            for name in (*RECORDED, LAYER, PATCH_FILE):
                 _copy_recorded(work.folder / name, target / name)
             self._compare(work, assignment)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Network, SandboxPlan
+from labrunner.files.layering.layernote import PATCH
 from labrunner.files.scraps import LAUNCH, scrap_folder
 from labrunner.sandbox.bubblewrap.program import Bwrap
 from labrunner.sandbox.door import AttemptFolders, Check, Demands, Phase, SandboxMaker, SandboxSpec
@@ -88,4 +89,5 @@ def _demanded(demands: Demands, *, is_bare: bool) -> dict[str, bool]:
         "trust: strict": demands.restart and is_bare,
         "grader.where: fresh": demands.fresh_grader and is_bare,
         "collect": bool(inside),
+        f"collect: {PATCH}": PATCH in demands.collect,
     }

@@ -49,7 +49,8 @@ from labrunner.sandbox.docker.probing.probe_cache import find_proof, keep_proof,
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord
 from labrunner.sandbox.docker.watching.users import Users
-from labrunner.sandbox.docker.wrapper.configuration import Guest, check_enforced, configure
+from labrunner.sandbox.docker.worklayer.patching import IDLE, made_aside
+from labrunner.sandbox.docker.wrapper.configuration import NOWHERE, Guest, check_enforced, configure
 from labrunner.sandbox.docker.wrapper.script import PhaseBasics, find_excess
 from labrunner.sandbox.docker.wrapper.syscalls import check_filter
 from labrunner.sandbox.door import (
@@ -331,7 +332,20 @@ class DockerMaker:
             id_ = await outlast(lambda: self.engine.create(configure(spec, guest), tag.name()))
             return Container(self.engine, id_, spec.folders.ctl, nonce)
 
+        @asynccontextmanager
+        async def aside() -> AsyncIterator[str]:
+            nonce = secrets.token_hex(16)
+            tag = Tag(mark=None, nonce=nonce, role="attempt", expires_at=int(time.time()), expiry_s=0)
+            guest = Guest(
+                image=image, engine=facts, expiry_s=0, labels=tag.labels(), network=NOWHERE, has_names=False
+            )
+            config = configure(spec, guest) | {"Entrypoint": list(IDLE), "Cmd": []}
+            config["HostConfig"] |= {"Mounts": []}
+            async with made_aside(self.engine, config, tag.name()) as container:
+                yield container
+
         return Stage(
+            aside=aside,
             spec=spec,
             engine=self.engine,
             basics=basics,

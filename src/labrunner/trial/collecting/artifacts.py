@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.descriptors import FILE, FOLDER
+from labrunner.files.layering.layernote import PATCH
 from labrunner.sandbox.door import AttemptFolders, GuestPaths, Sandbox
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ async def copy_out(
     basket = Basket(folders.artifacts)
     roots = {guest.workspace: folders.workspace, guest.out: folders.out, guest.state: folders.state}
     for path in paths:
+        if path == PATCH:  # made at the barrier
+            continue
         full = PurePosixPath(guest.workspace) / path
         root = next((root for root in roots if full.is_relative_to(root)), None)
         with SandboxFailed.during("collect", f"collecting {path}"):

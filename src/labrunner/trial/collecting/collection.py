@@ -15,7 +15,7 @@ from typing import Final, get_args
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import Keep
 from labrunner.files.descriptors import rewrite, sync, sync_path
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, PATCH_FILE
 from labrunner.files.strangers.hostile import Refusal, list_names, open_plain, read_plain, restore_rights
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove, remove_tree
@@ -29,6 +29,7 @@ RESULT_CAP: Final = 16 * 1024 * 1024
 LOG_HEAD: Final = 256 * 1024
 LOG_TAIL: Final = 768 * 1024
 EVENTS_CAP: Final = 64 * 1024 * 1024
+PATCH_CAP: Final = 64 * 1024 * 1024
 
 _EVENTS: Final = "events.jsonl"
 _LOGS: Final = frozenset(f"{phase}.{kind}" for phase in get_args(PhaseName) for kind in ("stdout", "stderr"))
@@ -57,7 +58,7 @@ def collect(folders: AttemptFolders, masker: Masker, keeps_workspace: bool = Tru
     with SandboxFailed.during("collect", f"collecting what the sandbox left in {folders.root}"):
         keeping = _Keeping(folders=folders, masker=masker)
         results, logs = tuple(keeping.results()), (*keeping.logs(), *keeping.events(), *keeping.calls())
-        files = (*results, *keeping.artifacts())
+        files = (*results, *keeping.patch(), *keeping.artifacts())
         inner = dict(keeping.rest())
         workspace_digest = keeping.workspace(is_kept=keeps_workspace)
         if keeps_workspace and workspace_digest is not None:
@@ -157,6 +158,12 @@ class _Keeping:
             self.redactor.note_dropped(LAYER, problem)
             return
         yield _keep_as_is(path, LAYER)
+
+    def patch(self) -> Iterable[FileRef]:
+        """What was changed in a git work tree of the image, which we wrote ourselves."""
+        data = read_plain(self._folders.root, PATCH_FILE, cap=PATCH_CAP)
+        if isinstance(data, bytes):
+            yield self._keep(PATCH_FILE, data)
 
     def _handed_in(self, folder: Path, name: str, cap: int) -> Iterable[FileRef]:
         data = read_plain(folder, name, cap=cap)

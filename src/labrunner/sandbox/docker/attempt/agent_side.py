@@ -1,15 +1,18 @@
 """The agent's part of an attempt in a container: setup, agent, and the barrier, proven from outside."""
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
 from typing import Final
 
 from labrunner.errors import SandboxFailed, SetupFailed
-from labrunner.files.layering.layernote import LayerNote
+from labrunner.files.durable import put_whole
+from labrunner.files.layering.layernote import LAYER, PATCH, PATCH_FILE, LayerNote
 from labrunner.sandbox.docker.attempt.barrier_proof import BarrierProof
 from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
 from labrunner.sandbox.docker.engine.replies import ContainerState
+from labrunner.sandbox.docker.worklayer.patching import NoPatch, make_patch
 from labrunner.sandbox.docker.worklayer.taking import LayerTaker, is_layer_wanted
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
@@ -46,7 +49,8 @@ class AgentSide:
             run = await BarrierProof(stage=self.stage, system=self._system).prove(run)
             if is_layer_wanted(stage.spec):
                 taken = await self._take_layer()
-                run = replace(run, layer=taken, facts={**run.facts, **taken.facts()})
+                told = await self._make_patch() if taken.is_there else {}
+                run = replace(run, layer=taken, facts={**run.facts, **taken.facts(), **told})
         await stage.reclaim()
         await stage.reopen()
         run = replace(run, barrier_s=time.monotonic() - started)
@@ -67,6 +71,20 @@ class AgentSide:
             listed=stage.listed,
         )
         return await taker.take()
+
+    async def _make_patch(self) -> dict[str, int | str | bool]:
+        """Make a patch of the same, where somebody wants one; what people are told of it."""
+        stage, root = self.stage, self.stage.spec.folders.root
+        if PATCH not in stage.spec.demands.collect:
+            return {}
+        try:
+            async with stage.aside() as container:
+                patch = await make_patch(stage.engine, container, root / LAYER, stage.basics.workdir)
+        except NoPatch as reason:
+            return {"patch": f"there is none: {reason}"}
+        with SandboxFailed.during("layer", f"writing {root / PATCH_FILE}"):
+            await asyncio.to_thread(put_whole, root / PATCH_FILE, patch)
+        return {"patch_bytes": len(patch)}
 
     @property
     def _system(self) -> SystemWatch:

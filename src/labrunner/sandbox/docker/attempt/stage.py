@@ -7,7 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -73,6 +73,8 @@ class Stage:
     pristine: Pristine
     make: Callable[[Role], Awaitable[Container]]
     """Makes a container of this attempt."""
+    aside: Callable[[], AbstractAsyncContextManager[str]]
+    """A container like it that runs, does nothing, sees none of the attempt's folders, and is then gone."""
     expiry_s: int
     membership: Membership
     """Networks that the container is on."""

@@ -8,6 +8,7 @@ from typing import Final
 from labrunner.errors import AttemptFailed
 from labrunner.experiment.resolved import SandboxPlan
 from labrunner.experiment.sandbox_kinds import DOCKER
+from labrunner.files.layering.layernote import PATCH
 from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.sandbox.docker.attempt.stage import can_look_into
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts
@@ -109,6 +110,9 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     if fleeting:
         told = f"{plan.workdir} lies in the tmpfs {fleeting[0]}, which is empty again when the grader comes"
         yield Check(name="workdir", passed=False, message=f"{told}: leave out one of the two")
+    if PATCH in demands.collect and not can_be_carried(plan.workdir):
+        told = "a patch is made of a git work tree of the image: name it with workdir, or write ./patch"
+        yield Check(name="collect", passed=False, message=f"{told} for a file of that name")
     for path in demands.collect:
         if ".." in Path(path).parts:
             yield Check(name="collect", passed=False, message=f"{path}: write it without '..'")

@@ -24,6 +24,8 @@ from labrunner.sandbox.processes.room import DISK_FULL, look_at
 SCRIPT_BYTES: Final = 60_000
 """Of one command: kernels take 128 KiB for a word."""
 REMOVAL_S: Final = 300.0
+_THERE: Final = 'cd -P -- "$p" 2>/dev/null && [ "$PWD" = "$p" ]'
+"""Goes to a folder, unless a link leads there."""
 END: Final = 1024
 """Bytes of an archive with nothing in it."""
 
@@ -112,14 +114,17 @@ def _join(lines: Iterable[str]) -> str:
 
 def _lines(head: LayerHead, without: str | None) -> Iterator[str]:
     gone = [path for path in map(read_path, head.removed) if not is_at(path, without)]
+    if without is not None and "" in gone:
+        gone = []
+        each = f'for n in * .[!.]* ..?*; do [ "$n" = {quote(without)} ] || rm -rf -- "$n" || bad=1; done'
+        yield f"{_give('p', head.folder)}\n{_THERE} && {each}"
     full = [f"{head.folder}/{path}" if path else head.folder for path in gone]
     split = sorted((path.rpartition("/")[0] or "/", path.rpartition("/")[2]) for path in full)
     for folder, group in groupby(split, key=lambda pair: pair[0]):
         for some in _in_lots([name for _, name in group]):
             given = "\n".join(_give(f"n{number}", name) for number, name in enumerate(some))
             words = " ".join(f'"$n{number}"' for number in range(len(some)))
-            there = 'cd -P -- "$p" 2>/dev/null && [ "$PWD" = "$p" ]'
-            yield f"{_give('p', folder)}\n{given}\nif {there}; then rm -rf -- {words} || bad=1; fi"
+            yield f"{_give('p', folder)}\n{given}\nif {_THERE}; then rm -rf -- {words} || bad=1; fi"
 
 
 def _in_lots(names: list[str]) -> Iterator[list[str]]:

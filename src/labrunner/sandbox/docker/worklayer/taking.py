@@ -16,7 +16,7 @@ from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.layering.layerfile import LayerHead, LayerTooLarge, spell_path, write_layer
-from labrunner.files.layering.layernote import LAYER, LayerNote
+from labrunner.files.layering.layernote import LAYER, PATCH, LayerNote
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.replies import ContainerChange, ImageFacts
@@ -41,7 +41,7 @@ MOST_LINKS: Final = 40
 def is_layer_wanted(spec: SandboxSpec) -> bool:
     """Whether somebody wants what the agent leaves in a folder of its image beyond its container."""
     asked = spec.demands
-    is_asked = asked.keeps_work or asked.fresh_grader or asked.renews_changed
+    is_asked = asked.keeps_work or asked.fresh_grader or asked.renews_changed or PATCH in asked.collect
     return is_asked and can_be_carried(spec.plan.workdir)
 
 
