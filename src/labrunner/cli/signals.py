@@ -11,6 +11,7 @@ import signal
 import sys
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
@@ -24,10 +25,15 @@ class _Leave:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # a stream that is gone, or in use by what was interrupted
-                stream.flush()
-        os._exit(self._code)
+        leave(self._code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without a word more: threads that are still at work in some library are not asked."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # a stream that is gone, or in use by what was interrupted
+            stream.flush()
+    os._exit(code)
 
 
 def leave_at_once(code: int = INTERRUPTED) -> None:

@@ -77,6 +77,7 @@ def view_beside(run: str) -> None:
         asyncio.run(_serve(paths.root.parent, path, listening, opens=True))
     except LabError as error:
         say_aside(f"the pages of this run are not shown: {error.describe()}")
+    signals.leave(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
