@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,25 @@ def test_what_failed_fails_again_and_is_asked_anew_where_answers_are_reused(
     reused = run("reused", *more, "--replay", "then", "--replay-mode", "reuse", **KEYED)
     assert reused.code == 0, reused.err
     assert [last_user(each) for each in chat.requests[asked:]] == ["trouble"]
+
+
+def test_a_limit_of_money_ends_the_solver_where_it_did_though_nobody_tells_what_a_request_can_cost(
+    tmp_path: Path, chat: ChatServer, run: Callable[..., Answer]
+) -> None:
+    def expensive(asked: dict[str, Any]) -> Reply:
+        said = reply(asked)
+        return replace(said, tokens=(10, 1500)) if isinstance(said, Say) else said  # 0.015 USD
+
+    chat.reply = expensive
+    limited = ("--cost-limit", "0.02", "--limit", "1")
+    assert run("then", *limited, **KEYED).code == 0
+    asked = len(chat.requests)
+    played = run("now", *limited, "--replay", "then")
+    assert played.code == 0, played.err
+    assert len(chat.requests) == asked
+    row = json.loads((find(tmp_path, "now") / "facts/trials.jsonl").read_bytes())
+    assert row["ended_by"] == "cost"
+    assert read_chain(find(tmp_path, "now")) == read_chain(find(tmp_path, "then"))
 
 
 def test_a_recording_that_can_not_answer_is_refused_before_anything_is_run(

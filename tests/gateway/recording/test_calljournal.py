@@ -5,7 +5,17 @@ import pytest
 
 from labrunner.errors import DamagedRun
 from labrunner.gateway.recording.bodies import keep_bytes, keep_request
-from labrunner.gateway.recording.calljournal import BODIES, CALLS, open_journal, read_bodies, read_calls
+from labrunner.gateway.recording.calljournal import (
+    BODIES,
+    CALLS,
+    open_journal,
+    read_bodies,
+    read_calls,
+    settle_calls,
+)
+from labrunner.gateway.recording.linefile import encode_row
+from labrunner.gateway.recording.opencalls import OPEN
+from labrunner.records.encoding.canonical import encode_line
 from tests.kit.gateway.callrows import make_row
 
 
@@ -75,3 +85,40 @@ def test_a_line_that_is_no_call_is_damage(tmp_path: Path) -> None:
     (tmp_path / CALLS).write_text("{}\n")
     with pytest.raises(DamagedRun, match="line 1"):
         list(read_calls(tmp_path))
+
+
+def test_calls_under_way_have_their_rows_once_from_whoever_comes_after_their_gateway(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    journal.begin(make_row(call_id="ended", end="cut"))
+    journal.begin(make_row(call_id="lost", ordinal=1, end="cut"))
+    journal.write(make_row(call_id="ended"), [])
+    # Nobody closes it: its process is gone.
+    again = open_journal(tmp_path)
+    assert [row.call_id for row in again.settled] == ["lost"]
+    assert [(row.call_id, row.end) for row in read_calls(tmp_path)] == [
+        ("ended", "answered"),
+        ("lost", "cut"),
+    ]
+    assert again.take_ordinal() == 2
+    assert not (tmp_path / OPEN).exists()
+    assert open_journal(tmp_path).settled == []
+
+
+def test_where_every_call_has_ended_nothing_is_left_to_settle(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    journal.begin(make_row(end="cut"))
+    assert (tmp_path / OPEN).exists()
+    journal.write(make_row(), [])
+    journal.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [BODIES, CALLS]
+
+
+def test_what_is_no_call_under_way_is_not_made_one(tmp_path: Path) -> None:
+    torn = encode_row("model_call_v1", make_row(call_id="torn"))[:-20]
+    wrong = encode_line(make_row(call_id="wrong", attempt=0))
+    (tmp_path / OPEN).write_bytes(b"nonsense\n" + wrong + encode_line(make_row(call_id="sound")) + torn)
+    settle_calls(tmp_path)
+    assert [row.call_id for row in read_calls(tmp_path)] == ["sound"]
+    (tmp_path / OPEN).mkdir()
+    assert settle_calls(tmp_path) == []
+    assert not (tmp_path / OPEN).exists()

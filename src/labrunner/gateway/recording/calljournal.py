@@ -5,9 +5,11 @@ against its schema before it is written. What a gateway that died had under way 
 opens the calls next.
 """
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -40,23 +42,20 @@ class CallJournal:
         self._files: list[AppendFile] = []
         self._known = known
         self._lock = Lock()
-        self._next = count
+        self._ordinals = itertools.count(count)
 
     def take_ordinal(self) -> int:
         """The number of the next call."""
-        with self._lock:
-            self._next += 1
-            return self._next - 1
+        return next(self._ordinals)
 
     @property
     def is_quick(self) -> bool:
-        """Whether writing the last call took so little that the next one can be waited for."""
-        return self._took_s is not None and self._took_s < _QUICK_S
+        """Whether writing a call takes so little that it can be waited for, by what the last one took."""
+        return self._took_s is not None and self._took_s < _QUICK_S and not self._lock.locked()
 
     def begin(self, row: CallRow) -> None:
         """Note a call that is about to be sent, by the row it has if it never ends. Raises StoreError."""
-        with self._lock:
-            self._under_way.begin(row)
+        self._under_way.begin(row)  # without the lock: who holds it may wait for a disk
 
     def write(self, row: CallRow, bodies: Sequence[BodyRow]) -> None:
         """Write a call and those of its bodies that are new; durable when this returns. Raises StoreError."""
@@ -106,10 +105,14 @@ def settle_calls(folder: Path) -> list[CallRow]:
     lost = [
         msgspec.structs.replace(row, ended_at=now) for row in read_open(folder) if row.call_id not in written
     ]
-    if lost:
+    lines = list[bytes]()
+    for row in lost:
+        with suppress(ValueError):  # where nothing is kept from an agent, it may have written there, too
+            lines.append(encode_row("model_call_v1", row))
+    if lines:
         (file,) = open_lines(folder, CALLS)
         try:
-            file.append(b"".join(encode_row("model_call_v1", row) for row in lost))
+            file.append(b"".join(lines))
             file.sync()
         finally:
             file.close()
