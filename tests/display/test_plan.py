@@ -16,13 +16,13 @@ from labrunner.experiment.resolved import (
     DeclaredMetric,
     Experiment,
     Folder,
-    Keep,
     ModelEntry,
     ModelPrice,
     Network,
     Order,
 )
 from labrunner.experiment.resolving.load import load
+from labrunner.experiment.run_policy import Keep
 from labrunner.policy.budget import Budget
 from labrunner.runner.upkeep.footprint import Footprint
 from tests.kit.display.printing import to_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labrunner.experiment.resolved import BreakerPolicy
+from labrunner.experiment.run_policy import BreakerPolicy
 from labrunner.policy.pace import RunPace
 from tests.kit.gateway.experiments import CLIENT, Ran, Setting, run
 from tests.kit.gateway.provider import Behaviour, Fail, Provider, run_provider

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from labrunner.errors import InputError
-from labrunner.experiment.resolved import AgentLimits, ReplayMode
+from labrunner.experiment.resolved import AgentLimits
+from labrunner.experiment.run_policy import ReplayMode
 from labrunner.policy.budget import Budget
 from labrunner.sandbox.bubblewrap.program import works_here
 from tests.kit.gateway.experiments import CLIENT, Ran, Setting, run

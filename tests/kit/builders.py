@@ -5,19 +5,17 @@ from typing import Any
 
 from labrunner.experiment.resolved import (
     Agent,
-    BreakerPolicy,
     Experiment,
     Grader,
-    KeepPolicy,
     Network,
     Order,
-    Policy,
     Resources,
     SandboxPlan,
     Setup,
     TaskSpec,
     Variant,
 )
+from labrunner.experiment.run_policy import BreakerPolicy, KeepPolicy, Policy
 from labrunner.policy.budget import Budget
 from labrunner.records.encoding import canonical
 

@@ -10,7 +10,8 @@ import pytest
 from labrunner.analysis.summary import read_report
 from labrunner.errors import ExitCode
 from labrunner.experiment.options.overrides import Overrides
-from labrunner.experiment.resolved import BreakerPolicy, Experiment
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.run_policy import BreakerPolicy
 from labrunner.gateway.recording.calljournal import CALLS
 from labrunner.policy.budget import Budget
 from labrunner.records.encoding import canonical

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labrunner.errors import ExitCode, InputError
-from labrunner.experiment.resolved import BreakerPolicy
+from labrunner.experiment.run_policy import BreakerPolicy
 from labrunner.policy.pace import RunPace
 from labrunner.records.rows import SlotRows, TrialRow
 from labrunner.runner.reports.lookup import picture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import ExitCode
-from labrunner.experiment.resolved import BreakerPolicy
+from labrunner.experiment.run_policy import BreakerPolicy
 from labrunner.runner.sitting.sitting import RunEnd
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.reading.run_state import iter_trials

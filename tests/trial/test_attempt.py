@@ -6,7 +6,8 @@ import pytest
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.folders import digest_folder
-from labrunner.experiment.resolved import Folder, KeepPolicy, Setup, Solution, WorkspaceFile
+from labrunner.experiment.resolved import Folder, Setup, Solution, WorkspaceFile
+from labrunner.experiment.run_policy import KeepPolicy
 from labrunner.files.strangers.removal import remove_tree
 from labrunner.records.cause import Cause
 from labrunner.records.completion import Failed, Graded

@@ -74,6 +74,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             usage="RUN [TRIAL]",
             does="the summary of a run, or one trial with its attempts, phases and logs",
         ),
+        "shell": Command(
+            module="labrunner.cli.looking.shell",
+            usage="RUN TRIAL | EXPERIMENT TASK",
+            does="look around in a throw-away sandbox, as a grader or an agent would find it",
+        ),
         "view": Command(
             module="labrunner.cli.looking.viewing",
             usage="[RUN|DIR]",

@@ -44,6 +44,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "lab show last divide.short.0 --follow  # what is it doing?",
             'lab show last --require "pass >= 0.9"  # exit code 4 when not',
         ),
+        "lab shell": (
+            "lab shell last divide.short.0          # what its agent left, as its grader found it",
+            "lab shell experiment.yaml divide       # a task as an agent finds it",
+            "lab shell last divide.short.0 -- git diff",
+        ),
         "lab view": (
             "lab view                               # all runs of this folder, in a browser",
             "lab view last --no-open --port 8000",

@@ -20,11 +20,11 @@ from labrunner.experiment.resolved import (
     Grader,
     ModelEntry,
     Network,
-    Policy,
     Program,
     SandboxPlan,
     Variant,
 )
+from labrunner.experiment.run_policy import Policy
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import describe_budget
 from labrunner.records.encoding.ids import make_trial_id

@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from labrunner.policy.budget import Budget
+from labrunner.experiment.run_policy import Policy
 from labrunner.policy.capacity import CONNECTIONS, RETRIES
 
 NO_SANDBOX: Final = "none"
 """The kind of Python tasks that only ask a model; nothing can be run in it."""
-Keep = Literal["failed", "always", "never"]
 Dialect = Literal["openai", "anthropic", "gemini"]
 Runs = Literal["solution", "nothing"]
 """What an agent starts that has no command of its own."""
-ReplayMode = Literal["strict", "reuse"]
 Population = Literal["tasks_like_these", "these_tasks"]
 """What a conclusion is about: tasks of the same kind as those that were run, or these very ones."""
 
@@ -323,50 +321,6 @@ class TaskSpec:
     agent: TaskAgent | None = None
     collect: tuple[str, ...] = ()
     """Besides what the experiment collects."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepPolicy:
-    """What is left of an attempt after its commit."""
-
-    workspace: Keep
-    logs: Keep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerPolicy:
-    """When a row of same failures pauses dispatch."""
-
-    after: int
-    give_up_after_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How a run is carried out. Not part of the experiment's digest; may change on continue and retry."""
-
-    max_concurrency: int | Literal["auto"]
-    fail_on_error: bool | float
-    continue_on_fail: bool
-    retry_on_error: int
-    breaker: BreakerPolicy
-    min_free_disk_gb: float
-    budget: Budget
-    keep: KeepPolicy
-    max_connections: int | None = None
-    """How many requests a model's provider gets at once, over all trials; None: the default."""
-    max_retries: int | None = None
-    """How often a request to a provider is made again."""
-    request_timeout_s: float | None = None
-    replay: str | None = None
-    """The directory of a run whose recorded calls answer those of this one; None: providers answer."""
-    replay_mode: ReplayMode = "strict"
-    """What follows where no recorded call answers: an error, or the provider is asked."""
-
-    @property
-    def is_strict_replay(self) -> bool:
-        """Whether no provider is ever asked."""
-        return self.replay is not None and self.replay_mode == "strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

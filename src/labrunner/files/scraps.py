@@ -15,6 +15,7 @@ from labrunner.files.descriptors import FOLDER
 
 PROBE: Final = ".lab-probe-"
 SMOKE: Final = ".lab-smoke-"
+SHELL: Final = ".lab-shell-"
 RECOVERY: Final = ".recovering-"
 LAUNCH: Final = "lab-launch-"
 
@@ -40,7 +41,7 @@ def hold(folder: Path) -> Iterator[None]:
 
 def find_scraps(place: Path) -> Iterator[Path]:
     """Folders in a place, and in the system's for such things, that killed commands of this user left."""
-    for prefix in (PROBE, SMOKE, RECOVERY):
+    for prefix in (PROBE, SMOKE, SHELL, RECOVERY):
         yield from _abandoned(place.glob(f"{prefix}*"))
     yield from _abandoned(Path(tempfile.gettempdir()).glob(f"{LAUNCH}*"))
 

@@ -135,6 +135,8 @@ class Demands:
     """The agent's commands come one by one, each as whatever user is asked for then."""
     fresh_grader: bool = False
     """The grader wants a pristine sandbox over the same workspace."""
+    brings_work: bool = False
+    """What an agent left in a folder of its image lies in the attempt's folder, and is put in its place."""
     collect: tuple[str, ...] = ()
     """Paths that are copied out of the finished sandbox."""
     system_changes: bool = True

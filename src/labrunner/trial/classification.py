@@ -81,10 +81,15 @@ class AgentFacts:
     @property
     def ending(self) -> AgentEnding:
         """What the grader is told."""
-        if self.end.timed_out:
-            return AgentEnding(status=str(TIMED_OUT), outcome="timed_out")
-        status = KILLED if self.end.exit_status is None else self.end.exit_status
-        return AgentEnding(status=str(status), outcome="exited")
+        return tell_ending(self.end)
+
+
+def tell_ending(end: PhaseFact) -> AgentEnding:
+    """What a grader is told of an agent's end."""
+    if end.timed_out:
+        return AgentEnding(status=str(TIMED_OUT), outcome="timed_out")
+    status = KILLED if end.exit_status is None else end.exit_status
+    return AgentEnding(status=str(status), outcome="exited")
 
 
 def setup_failure(setup: PhaseFact) -> Failed | None:

@@ -3,18 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.resolved import (
-    BreakerPolicy,
-    KeepPolicy,
-    Network,
-    Order,
-    Policy,
-    Resources,
-    Setup,
-    Solution,
-    WorkspaceFile,
-)
+from labrunner.experiment.resolved import Network, Order, Resources, Setup, Solution, WorkspaceFile
 from labrunner.experiment.resolving.load import load
+from labrunner.experiment.run_policy import BreakerPolicy, KeepPolicy, Policy
 from labrunner.policy.budget import Budget
 from tests.kit.experiment.authoring import GRADER, SMALL, TASKS, Bench
 

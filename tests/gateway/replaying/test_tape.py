@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from labrunner.experiment.resolved import ReplayMode
+from labrunner.experiment.run_policy import ReplayMode
 from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.purse import Caps
 from labrunner.gateway.replaying.tape import Tape, open_tape

@@ -6,15 +6,8 @@ from typing import Any
 
 import msgspec
 
-from labrunner.experiment.resolved import (
-    AgentLimits,
-    Experiment,
-    Keep,
-    KeepPolicy,
-    ModelEntry,
-    ModelPrice,
-    Network,
-)
+from labrunner.experiment.resolved import AgentLimits, Experiment, ModelEntry, ModelPrice, Network
+from labrunner.experiment.run_policy import Keep, KeepPolicy
 from labrunner.gateway.recording.calljournal import read_calls
 from labrunner.records.facts.model_call import CallRow
 from labrunner.records.rows import TrialRow

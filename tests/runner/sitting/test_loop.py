@@ -8,7 +8,8 @@ import msgspec
 
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
-from labrunner.experiment.resolved import BreakerPolicy, Experiment
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.run_policy import BreakerPolicy
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.pace import PACE, RunPace
 from labrunner.records.cause import Cause

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.resolved import Keep, KeepPolicy
+from labrunner.experiment.run_policy import Keep, KeepPolicy
 from labrunner.files.layering.layernote import LAYER
 from labrunner.files.layering.layerreading import open_layer
 from labrunner.records.completion import Graded

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from labrunner.experiment.resolved import KeepPolicy
+from labrunner.experiment.run_policy import KeepPolicy
 from labrunner.files.strangers.masking import make_masker
 from labrunner.files.strangers.sealing import digest_tree
 from labrunner.records.completion import Completion, Failed, Graded

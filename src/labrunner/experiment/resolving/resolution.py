@@ -13,15 +13,7 @@ from labrunner.experiment.authoring.problems import Problems, validate
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
-from labrunner.experiment.resolved import (
-    BreakerPolicy,
-    Experiment,
-    KeepPolicy,
-    Order,
-    Policy,
-    TaskSpec,
-    Variant,
-)
+from labrunner.experiment.resolved import Experiment, Order, TaskSpec, Variant
 from labrunner.experiment.resolving.gathering import Reading
 from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid, refuse_unsolved
 from labrunner.experiment.resolving.model_entries import resolve_models
@@ -30,6 +22,7 @@ from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.stand_ins import WrittenVariant, put_in_place
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
 from labrunner.experiment.resolving.variants import resolve_variant, sandbox_section, written_variants
+from labrunner.experiment.run_policy import BreakerPolicy, KeepPolicy, Policy
 from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.experiment.substitution import names_in
 from labrunner.policy.budget import Budget

@@ -13,9 +13,9 @@ from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.authoring.problems import Problems, validate
 from labrunner.experiment.options.overrides import Overrides
-from labrunner.experiment.resolved import Policy
 from labrunner.experiment.resolving.overlay import FieldSet, apply_overrides, fields_set, policy_parts
 from labrunner.experiment.resolving.resolution import make_policy
+from labrunner.experiment.run_policy import Policy
 
 SETTABLE: Final = tuple(each.name for each in fields(Policy) if each.name in ExperimentFile.model_fields)
 """Fields of experiment files that are policy."""

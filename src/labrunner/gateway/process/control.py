@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from labrunner.experiment.resolved import ReplayMode
+from labrunner.experiment.run_policy import ReplayMode
 from labrunner.gateway.dialects.speech import Dialect
 from labrunner.gateway.metering.purse import Limit
 from labrunner.policy.capacity import CONNECTIONS, RETRIES

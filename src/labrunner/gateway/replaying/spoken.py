@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from labrunner.experiment.resolved import ReplayMode
+from labrunner.experiment.run_policy import ReplayMode
 from labrunner.gateway.replaying.difference import describe_difference
 from labrunner.gateway.replaying.tape import prefer
 from labrunner.records.encoding.canonical import digest_bytes

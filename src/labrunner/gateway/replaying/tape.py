@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from labrunner.errors import DamagedRun
-from labrunner.experiment.resolved import ReplayMode
+from labrunner.experiment.run_policy import ReplayMode
 from labrunner.gateway.dialects.speech import Ask
 from labrunner.gateway.recording.bodies import keep_request, put_together, unpack
 from labrunner.gateway.recording.calljournal import read_calls

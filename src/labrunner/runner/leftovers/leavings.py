@@ -11,7 +11,7 @@ from typing import Final
 
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
-from labrunner.experiment.resolved import Keep, KeepPolicy
+from labrunner.experiment.run_policy import Keep, KeepPolicy
 from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.removal import gone_name
 from labrunner.records.encoding.ids import make_token

@@ -164,7 +164,7 @@ class KeptWorkExecutor:
                 if (work.folder / name).is_dir():
                     copy_tree(work.folder / name, target / name)
             for name in (*RECORDED, LAYER, PATCH_FILE):
-                _copy_recorded(work.folder / name, target / name)
+                copy_recorded(work.folder / name, target / name)
             self._compare(work, assignment)
 
     def _compare(self, work: KeptWork, assignment: Assignment) -> None:
@@ -192,7 +192,7 @@ def _digest_file(path: Path) -> str | None:
         return None
 
 
-def _copy_recorded(source: Path, target: Path) -> None:
+def copy_recorded(source: Path, target: Path) -> None:
     """Copy what the gateway recorded of the agent: how it ended, and what it said, is known by that."""
     if source.is_file() and not source.is_symlink():
         shutil.copyfile(source, target, follow_symlinks=False)

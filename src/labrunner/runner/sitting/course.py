@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from labrunner.experiment.resolved import Policy
+from labrunner.experiment.run_policy import Policy
 from labrunner.policy.budget import Spending
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.policy.threshold import is_over

@@ -174,12 +174,15 @@ class DockerMaker:
         # A probe's image is not given back: the run that it was made for has yet to come.
         find = self._images.resolve if spec.mark is None else self._images.take
         facts, image = await self._engine_facts(), await find(spec.plan)
+        if spec.mark is None:
+            await self.reap_probes()
         await asyncio.to_thread(furnish, spec)
         basics = make_basics(spec, image, facts, is_shared=await self._is_shared(spec.demands, image))
         expiry_s = self._expiry_s + secrets.randbelow(self._spread_s)
         is_bridged = self._find_way(facts) == "bridge" and spec.demands.has_doors
         network = await self._networks.take(spec) if is_bridged else None
         stage = self._stage(spec, image, facts, basics, expiry_s, network)
+        stage.lacks_work = spec.demands.brings_work
         async with self._held(spec, stage):
             await stage.furnish(role)
             yield self._sandbox(stage, image, facts, GraderSide(stage=stage))

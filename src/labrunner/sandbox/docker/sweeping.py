@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.host import machine_id
@@ -9,13 +10,16 @@ from labrunner.sandbox.docker.attempt.disposal import Removals
 from labrunner.sandbox.docker.attempt.survivors import find_left, judge, list_own
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
-from labrunner.sandbox.docker.engine.labels import PLACE, PREFIX
+from labrunner.sandbox.docker.engine.labels import PLACE, PREFIX, PROBE, is_orphan
 from labrunner.sandbox.docker.engine.replies import Listed, NetworkFacts
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.docker.networking.run_networks import ROOT, RUN_ABOVE, remove_network
 from labrunner.sandbox.marks import RunMark
 from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.sweeper import NETWORK, Orphans, Strays
+
+KILLED: Final = "a command of lab that was killed"
+"""Whose probes and shells are that nobody has removed."""
 
 
 class DockerSweeper:
@@ -49,6 +53,9 @@ class DockerSweeper:
                     found.setdefault(whose, []).append(each.id)
                 else:
                     inhabited.add(each.labels[PLACE])
+            for each in await engine.list(PROBE):
+                if is_orphan(each.labels) and each.created_at <= ended_before:
+                    found.setdefault(KILLED, []).append(each.id)
             for network in await engine.networks(PLACE):
                 whose = _lost_owner(network)
                 is_old = network.created_at <= ended_before

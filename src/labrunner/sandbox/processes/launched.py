@@ -9,6 +9,7 @@ from labrunner.sandbox.execution import ExecCall, ExecEnd
 from labrunner.sandbox.mortal import Unfetchable
 from labrunner.sandbox.processes.phase import Finished, Scratch, choose_scratch, run_in_order
 from labrunner.sandbox.processes.process_calls import ProcessCalls
+from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
@@ -36,6 +37,10 @@ class LaunchedSandbox(Unfetchable):
     async def exec(self, call: ExecCall) -> ExecEnd:
         """Carry out a call."""
         return await self._calls.exec(call)
+
+    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+        """Let a person look around."""
+        return await self._calls.attend(call, person)
 
     async def end_all(self) -> AgentRun:
         """Nothing is left of a call that has ended."""

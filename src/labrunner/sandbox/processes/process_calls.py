@@ -8,6 +8,8 @@ from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd
 from labrunner.sandbox.execution import LONGEST_S, ExecCall, ExecEnd, read_end
 from labrunner.sandbox.processes.phase import Finished, Scratch, choose_scratch, make_scratch
+from labrunner.sandbox.terminals.outer_end import hold_line, inner_command
+from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 Launch = Callable[[Phase, Scratch], Awaitable[Finished]]
 
@@ -42,7 +44,8 @@ class ProcessCalls:
         stdin = self._folders.logs / f"{stream}.stdin" if call.stdin is not None else None
         phase = replace(
             self._agent,
-            name="exec",
+            # What a grader sees of the attempt's folders is told by the phase's name.
+            name="grader" if self._agent.name == "grader" else "exec",
             stream=stream,
             argv=call.command,
             env={**self._agent.env, **call.env},
@@ -58,6 +61,13 @@ class ProcessCalls:
         finally:
             for kind in ("stdin", "stdout", "stderr"):
                 (self._folders.logs / f"{stream}.{kind}").unlink(missing_ok=True)
+
+    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+        """Run a command at a terminal."""
+        if self._scratch is None:
+            raise SandboxFailed("not_begun", "a call came before the sandbox was opened for calls")
+        async with hold_line(self._scratch.tmp, person):
+            return await self.exec(ExecCall(argv=inner_command(call), env=call.env))
 
     async def end_all(self) -> AgentRun:
         """Nothing is left: the end of each call was proven."""

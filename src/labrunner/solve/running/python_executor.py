@@ -9,7 +9,7 @@ from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import release_attempt
 from labrunner.experiment.addresses import find_password, reveal_address
-from labrunner.experiment.resolved import Policy
+from labrunner.experiment.run_policy import Policy
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor

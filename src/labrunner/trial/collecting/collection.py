@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.resolved import Keep
+from labrunner.experiment.run_policy import Keep
 from labrunner.files.descriptors import rewrite, sync, sync_path
 from labrunner.files.layering.layernote import LAYER, PATCH_FILE
 from labrunner.files.strangers.hostile import Refusal, list_names, open_plain, read_plain, restore_rights

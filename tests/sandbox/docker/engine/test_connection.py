@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from labrunner.sandbox.docker.engine.address import find_address
-from labrunner.sandbox.docker.engine.client import Engine, Silence
+from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.engine.connection import Silence
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.hijacked import Attachment
 from labrunner.sandbox.docker.engine.logins import HUB

@@ -10,6 +10,7 @@ process that takes its mark off lives until the barrier.
 import asyncio
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,12 +20,14 @@ from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.attempt.agent_side import AgentSide
 from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.engine.client import Engine
+from labrunner.sandbox.docker.terminal import carry_terminal
 from labrunner.sandbox.docker.wrapper.capture import Capture
 from labrunner.sandbox.docker.wrapper.scratch import make_scratch
 from labrunner.sandbox.docker.wrapper.script import Start, phase_env
-from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd
+from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, PhaseName
 from labrunner.sandbox.execution import LONGEST_S, ExecCall, ExecEnd
 from labrunner.sandbox.paths import AGENTLAB
+from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 MARK: Final = "AGENTLAB_CALL"
 IDLE: Final = ("/bin/sh", "-c", "while :; do sleep 3600; done")
@@ -67,9 +70,8 @@ class DockerCalls:
             self._is_behind = True
             return None
         self._idle_mark = secrets.token_hex(16)
-        idle = replace(
-            agent, argv=IDLE, env={**agent.env, MARK: self._idle_mark}, timeout_s=IDLE_S, stdin=None
-        )
+        env = {**agent.env, MARK: self._idle_mark}
+        idle = replace(agent, name="agent", argv=IDLE, env=env, timeout_s=IDLE_S, stdin=None)
         # Awaited by `end_all`, or ended by `close`.
         self._part = asyncio.ensure_future(AgentSide(stage=self.stage).run(setup, idle))
         while not self._part.done() and not self._is_open():
@@ -113,6 +115,22 @@ class DockerCalls:
             is_cut=out.is_cut or err.is_cut,
             seconds=seconds,
         )
+
+    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+        """Run a command at a terminal, beside the idle agent."""
+        if self._agent is None:
+            raise SandboxFailed("not_begun", "a call came before the sandbox was opened for calls")
+        if self._is_over():
+            return self._ended_early(0.0)
+        mark, started, user = secrets.token_hex(16), time.monotonic(), self._user()
+        config = {**self._around(call.env, mark, user), "Cmd": list(call.argv)}
+        try:
+            status = await carry_terminal(self._engine, self.stage.container.id, config, person)
+        except asyncio.CancelledError:
+            await self._kill(mark, user)
+            raise
+        seconds = time.monotonic() - started
+        return self._ended_early(seconds) if status is None else ExecEnd(exit_status=status, seconds=seconds)
 
     async def end_all(self) -> AgentRun:
         """End the idle agent, and wait until the barrier is proven."""
@@ -176,23 +194,29 @@ class DockerCalls:
             stream.close()
 
     def _config(self, call: ExecCall, mark: str, user: str) -> dict[str, Any]:
-        assert self._agent is not None
-        basics = self.stage.basics
         given = "/dev/null"
         if call.stdin is not None:
             path = self._stdin(self._count)
             path.write_bytes(call.stdin)
             path.chmod(0o644)
             given = f"{AGENTLAB}/in/{path.name}"
-        phase = replace(self._agent, name="exec", env={**self._agent.env, **call.env, MARK: mark})
-        env = phase_env(basics, Start(phase=phase, user=user, scratch=self._scratch))
         return {
+            **self._around(call.env, mark, user),
             "AttachStdout": True,
             "AttachStderr": True,
             "Cmd": ["/bin/sh", "-c", _RUN, "sh", mark, given, call.cwd or ".", *call.argv],
+        }
+
+    def _around(self, own: Mapping[str, str], mark: str, user: str) -> dict[str, Any]:
+        """Environment, user and folder of a call."""
+        assert self._agent is not None
+        name: PhaseName = "grader" if self._agent.name == "grader" else "exec"
+        phase = replace(self._agent, name=name, env={**self._agent.env, **own, MARK: mark})
+        env = phase_env(self.stage.basics, Start(phase=phase, user=user, scratch=self._scratch))
+        return {
             "Env": [f"{name}={value}" for name, value in env.items()],
             "User": user or "0",
-            "WorkingDir": basics.workdir,
+            "WorkingDir": self.stage.basics.workdir,
         }
 
     async def _kill(self, mark: str, user: str) -> None:

@@ -13,6 +13,7 @@ from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.wrapper.configuration import Limits
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, Reach
 from labrunner.sandbox.execution import ExecCall, ExecEnd
+from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,10 @@ class DockerSandbox:
     async def exec(self, call: ExecCall) -> ExecEnd:
         """Carry out a call beside an idle agent."""
         return await self.calls.exec(call)
+
+    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+        """Let a person look around beside an idle agent."""
+        return await self.calls.attend(call, person)
 
     async def end_all(self) -> AgentRun:
         """End the idle agent: the barrier ends the rest."""

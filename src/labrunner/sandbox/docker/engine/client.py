@@ -9,8 +9,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager
 from typing import Any, BinaryIO, Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -19,7 +18,7 @@ import msgspec
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.docker.engine import hostview
 from labrunner.sandbox.docker.engine.address import find_address
-from labrunner.sandbox.docker.engine.connection import EngineConnection, Json
+from labrunner.sandbox.docker.engine.connection import EngineConnection, Json, Silence
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, blamed
 from labrunner.sandbox.docker.engine.hijacked import Attachment, HijackedStream
 from labrunner.sandbox.docker.engine.logins import compose_login, find_login
@@ -45,10 +44,6 @@ FAREWELL_S: Final = 10.0
 LONGEST_FAREWELL_S: Final = 120.0
 """The same for one that answers, but not what it was asked."""
 SIGN_OF_LIFE_S: Final = 3.0
-PULL_SILENCE_S: Final = 600.0
-"""How long nothing need be told of a pull: a slow disk takes its time over a large layer."""
-BUILD_SILENCE_S: Final = 1800.0
-"""The same for a build, where a step tells only what its command writes, and nothing while files are sent."""
 MOST_SAID: Final = 2000
 """How many bytes are kept of what a command said."""
 _FOREGROUND: Final = b'{"Detach": false, "Tty": false}'
@@ -58,15 +53,6 @@ _TAR: Final = {"Content-Type": "application/x-tar", "Content-Encoding": "gzip"}
 _log = logging.getLogger("labrunner.docker")
 
 Piece = TypeVar("Piece")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silence:
-    """How long an answer that comes in pieces may stop."""
-
-    pull_s: float = PULL_SILENCE_S
-    build_s: float = BUILD_SILENCE_S
-    archive_s: float = CALL_S
 
 
 class Engine:
@@ -313,20 +299,43 @@ class Engine:
     async def carry_out(self, container: str, argv: Sequence[str], limit_s: float) -> tuple[int, str]:
         """Run a command in a running container as root, to its end: exit status, and what it said."""
         config = {"AttachStdout": True, "AttachStderr": True, "Cmd": list(argv), "User": "0"}
-        answer: Json = await self._post(f"containers/{container}/exec", "preparing a command", config)
+        call = await self._prepare(container, config)
         with self._calling("running a command"):
             async with asyncio.timeout(limit_s):
-                stream = await self._connection().hijack(f"exec/{answer['Id']}/start", _FOREGROUND)
-                said = await _read_end(stream)
-        facts: Json = await self._get(f"exec/{answer['Id']}/json", "asking how a command ended")
-        return int(facts.get("ExitCode") or 0), said.decode(errors="replace")
+                stream = await self._connection().hijack(f"exec/{call}/start", _FOREGROUND)
+                said = await stream.read_last(MOST_SAID)
+        return await self.call_status(call) or 0, said.decode(errors="replace")
 
     async def call(self, container: str, config: Json) -> HijackedStream:
         """Start a command in a running container, and give its output as a stream."""
+        return await self._begin(await self._prepare(container, config), _FOREGROUND)
+
+    async def open_terminal(
+        self, container: str, config: Json, size: tuple[int, int]
+    ) -> tuple[str, HijackedStream]:
+        """Start a command at a terminal in a running container: what it is known by, and its bytes."""
+        call = await self._prepare(container, config)
+        asked = msgspec.json.encode({"Detach": False, "Tty": True, "ConsoleSize": size})
+        return call, await self._begin(call, asked)
+
+    async def _prepare(self, container: str, config: Json) -> str:
         answer: Json = await self._post(f"containers/{container}/exec", "preparing a call", config)
+        return str(answer["Id"])
+
+    async def _begin(self, call: str, asked: bytes) -> HijackedStream:
         with self._calling("starting a call"):
             async with asyncio.timeout(CALL_S):
-                return await self._connection().hijack(f"exec/{answer['Id']}/start", _FOREGROUND)
+                return await self._connection().hijack(f"exec/{call}/start", asked)
+
+    async def resize_terminal(self, call: str, size: tuple[int, int]) -> None:
+        """Give a command's terminal another size."""
+        await self._post(f"exec/{call}/resize?h={size[0]}&w={size[1]}", "resizing a terminal")
+
+    async def call_status(self, call: str) -> int | None:
+        """With what a command in a container has ended; None while it runs."""
+        answer: Json = await self._get(f"exec/{call}/json", "looking at a command in a container")
+        status: int | None = None if answer.get("Running") else answer.get("ExitCode")
+        return status
 
     async def attach(self, container: str) -> Attachment:
         """Take hold of a container's standard streams, before it is started or while it runs."""
@@ -378,14 +387,6 @@ class Engine:
         if self._connected is None:
             self._connected = EngineConnection(find_address(self._url))
         return self._connected
-
-
-async def _read_end(stream: HijackedStream) -> bytes:
-    said = b""
-    with closing(stream):
-        while (message := await stream.read_out()) is not None:
-            said = (said + message.data)[-MOST_SAID:]
-    return said
 
 
 def _by_label(label: str) -> str:

@@ -7,6 +7,7 @@ what answers is no engine at all (ForeignAnswer).
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
@@ -26,6 +27,17 @@ _PIECE: Final = 64 * 1024
 _NOT_FOUND: Final = 404
 _SHOWN: Final = 80
 """How many bytes are shown of an answer that nobody understands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """How long an answer that comes in pieces may stop."""
+
+    pull_s: float = 600.0
+    """A slow disk takes its time over a large layer."""
+    build_s: float = 1800.0
+    """A step tells only what its command writes, and nothing while files are sent."""
+    archive_s: float = 60.0
 
 
 class EngineConnection:

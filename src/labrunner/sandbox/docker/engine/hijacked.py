@@ -4,7 +4,7 @@ Rule: reading may be cancelled at any moment and gone on with; no byte of a fram
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +45,14 @@ class HijackedStream:
             return None
         self._head = b""
         return Frame(stream, data)
+
+    async def read_last(self, most: int) -> bytes:
+        """The last bytes of what is said until the end, on either stream; then let go. Raises OSError."""
+        said = b""
+        with closing(self):
+            while (message := await self.read_out()) is not None:
+                said = (said + message.data)[-most:]
+        return said
 
     async def write_in(self, data: bytes) -> None:
         """Write to standard input. Raises OSError when the other side has gone."""

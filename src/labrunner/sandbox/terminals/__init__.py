@@ -1,0 +1,1 @@
+"""Somebody at a terminal, inside a sandbox: both ends of the line."""
