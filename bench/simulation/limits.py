@@ -108,6 +108,21 @@ def count_pairs(tasks: int, trials: int) -> Figures:
     return {"shown": max(alarms), "t": max(alarms_of_t), "lost": max(lost)}
 
 
+def count_t(tasks: int, trials: int) -> float:
+    """False alarms of plain t, which from ten tasks on are ours: the worst of the populations."""
+    far = tasks * trials
+    totals, squares = np.arange(-far, far + 1)[:, None] / trials, np.arange(far * trials + 1)[None, :]
+    spread = np.maximum(squares / trials**2 - totals**2 / tasks, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * special.stdtr(tasks - 1, -np.abs(totals / tasks) / np.sqrt(spread / (tasks * (tasks - 1))))
+    # Where all differences are equal: none at all, or a sweep.
+    shown = np.where(spread < ROUNDING, totals != 0.0, p < 0.05)
+    return max(
+        float(np.roll(_sum_chances(tasks, _steps(kind, trials, is_better=False)), far, axis=0)[shown].sum())
+        for kind in PAIRS
+    )
+
+
 def _outcomes(tasks: int, trials: int) -> dict[Sums, tuple[int, ...]]:
     """Every pair of sums that there can be, with differences of tasks that have it."""
     found: dict[Sums, tuple[int, ...]] = {(0, 0): ()}

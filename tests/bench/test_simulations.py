@@ -4,7 +4,7 @@ import pytest
 
 from bench.simulation.__main__ import main, simulate
 from bench.simulation.catalogue import CATALOGUE, REPEATED, Study, find
-from bench.simulation.limits import FEW, count_pairs, least_held, rules_within, worst_flips
+from bench.simulation.limits import FEW, count_pairs, count_t, least_held, rules_within, worst_flips
 from bench.simulation.populations import PAIRS
 from bench.simulation.tables import BEGIN, BEGIN_LIMITS, END, PAGE, render, render_limits
 
@@ -115,3 +115,12 @@ def test_coins_that_are_not_fair_are_held_as_often_as_the_page_says() -> None:
     assert least_held(6, 1.0)[0] >= 0.96
     assert least_held(12, 0.8)[0] >= 0.925
     assert least_held(10, 1.0) == pytest.approx((0.888, 0.65), abs=0.001)
+
+
+def test_ten_tasks_and_more_keep_false_alarms_counted_outcome_by_outcome() -> None:
+    for tasks, trials in ((10, 1), (10, 3), (20, 2), (50, 1), (50, 3)):
+        assert count_t(tasks, trials) <= 0.055
+    # With so few it is what `count_pairs` counts of plain t; and from ten on ours shows the same.
+    assert count_t(7, 3) == pytest.approx(count_pairs(7, 3)["t"], abs=1e-9)
+    ten = count_pairs(10, 1)
+    assert ten["shown"] == pytest.approx(count_t(10, 1), abs=1e-9) == pytest.approx(ten["t"], abs=1e-9)

@@ -45,6 +45,8 @@ class Shape:
     mixed: bool = False
     is_steady: bool = False
     """Whether trials of a task all end alike."""
+    swept: int = 0
+    """So many tasks the first variant never solves, and others always."""
 
 
 SECONDS = DeclaredMetric(name="seconds", better="lower", min=0.0)
@@ -58,6 +60,11 @@ SHAPES = {
     "five tasks": Shape(tasks=5),
     "six tasks, one trial": Shape(tasks=6, trials=1),
     "one trial": Shape(trials=1, tasks=30),
+    "a clean sweep": Shape(tasks=12, trials=1, swept=12),
+    "nearly a sweep": Shape(tasks=9, swept=8, flat=1.0, variants=("a", "b", "c")),
+    "six tasks swept of three variants": Shape(tasks=6, swept=6, variants=("a", "b", "c")),
+    "three swept once": Shape(tasks=3, trials=1, swept=3, population="these_tasks"),
+    "groups of single trials": Shape(tasks=24, trials=1, group_sizes=(3,) * 8),
     "ten trials": Shape(trials=10, tasks=8),
     "one variant": Shape(variants=("a",)),
     "four variants": Shape(variants=("a", "b", "c", "d"), tasks=20),
@@ -156,6 +163,8 @@ def _tell(shape: Shape, slot: Slot, hard: dict[str, float], chance: random.Rando
         return Told(value=-1e200, metric=shape.name, passes=False)
     rate = (hard[f"t{slot.task_idx}"] + shape.rates[slot.variant_idx]) / 2
     metric = f"m{slot.task_idx % 2}" if shape.mixed else shape.name
+    if slot.task_idx < shape.swept:
+        return Told(value=float(slot.variant_idx > 0), metric=metric)
     if shape.flat is not None:
         return Told(value=shape.flat, metric=metric, errors=failures, usage=usage)
     if shape.is_rate:
