@@ -137,7 +137,7 @@ def write_play(folder: Path, agent: str, role: Role, url: str, sandbox: dict[str
             "use": agent,
             "model": f"scripted/{role.model}",
             "args": list(role.args),
-            "timeout_s": 180.0,
+            "timeout_s": 600.0,
             **find_settings(agent),
         },
         "sandbox": {"memory_mb": 3072, **sandbox},

@@ -17,8 +17,8 @@ from tests.kit.docker.testimages import CPLUSPLUS, GLIBC, NO_LIBC, Images, Recip
 WITH_CPLUSPLUS = ("goose",)
 WITHOUT_LIBC = ("codex", "mini-swe-agent")
 """Those that bring all that they need."""
-WITH_MUSL = ("claude-code", "codex", "gemini-cli", "opencode")
-"""Those that have a build for musl, are bound to no C library, or bring Node with theirs."""
+WITH_MUSL = ("claude-code", "codex", "gemini-cli")
+"""One that has a build for musl, one that is bound to no C library, and one that brings Node with its own."""
 
 
 async def list_containers() -> list[str]:
