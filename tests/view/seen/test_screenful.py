@@ -9,6 +9,7 @@ from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
 from labrunner.view.seen.board import Board
 from labrunner.view.seen.screenful import (
+    ERROR_STEPS,
     MOST_ROWS,
     TableAsked,
     find_neighbours,
@@ -92,6 +93,10 @@ def test_errors_are_grouped_with_when_they_came(board: Board) -> None:
     (group,) = group_errors(board)
     assert (group["cause"], group["count"], group["text"]) == ("provider", 4, "attempt … went wrong")
     assert str(group["first_at"]) < str(group["last_at"])
+    counts = group["over_time"]
+    assert isinstance(counts, list)
+    assert (len(counts), sum(counts)) == (ERROR_STEPS, 4)
+    assert sum(map(bool, counts)) > 1
 
 
 def test_neighbours_are_those_of_the_schedule_of_the_cell_and_of_the_other_variant(board: Board) -> None:

@@ -12,8 +12,11 @@ import aiohttp
 import pytest
 
 from labrunner.errors import InputError
+from labrunner.records.encoding import canonical
+from labrunner.runner.reports.recorded import read_experiment
+from labrunner.runner.reports.results import summarise_run
 from labrunner.view.web.webserver import Served, cookie_name, make_guard, serving
-from tests.kit.made_runs import mark
+from tests.kit.made_runs import Script, Told, make_grid, mark, write_run
 from tests.kit.view.left_behind import FAILED, HOSTILE, KEPT, LINK, TRIAL, refer, write_left
 
 
@@ -112,6 +115,29 @@ async def test_no_path_leads_out(tmp_path: Path) -> None:
     async with asking(tmp_path / "runs") as ask:
         found = {path: (await ask.get(path))[0] for path in PATHS_OUT}
     assert set(found.values()) == {404}, found
+
+
+def costing(cost_usd: float) -> Script:
+    return lambda _: Told(usage={"cost_usd": cost_usd})
+
+
+async def test_runs_are_sorted_by_what_the_address_says(tmp_path: Path) -> None:
+    for name, cost in (("one", 3.0), ("two", 1.0), ("three", 2.0)):
+        paths = write_run(tmp_path, make_grid(tasks=1, name=name), costing(cost), run_id=name)
+        summary = summarise_run(read_experiment(paths), name, paths)
+        paths.summary.write_bytes(canonical.encode_line(summary))
+    async with asking(tmp_path) as ask:
+        for words, order in (
+            ("sort=cost", ["two", "three", "one"]),
+            ("sort=cost&down=1", ["one", "three", "two"]),
+            ("sort=run", ["one", "three", "two"]),
+            ("sort=run&down=1&q=t", ["two", "three"]),
+        ):
+            told = await ask.told(f"/api/runs?{words}")
+            assert [run["key"] for run in told["runs"]] == order, words
+        newest = [run["key"] for run in (await ask.told("/api/runs"))["runs"]]
+        assert [run["key"] for run in (await ask.told("/api/runs?down=1"))["runs"]] == newest[::-1]
+        assert (await ask.get("/api/runs?sort=nothing"))[0] == 404
 
 
 async def test_what_was_kept_in_a_folder_is_told_and_given_by_digest(tmp_path: Path) -> None:

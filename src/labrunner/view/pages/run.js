@@ -167,17 +167,26 @@ function Errors({ groups, words, run }) {
   return html`<section aria-labelledby="errors">
     <h2 id="errors">Errors <span class="dim">missing data, not zeros</span></h2>
     <div class="scrolls"><table class="errors">
-      <thead><tr><th class="n">how many</th><th>cause</th><th>what was said</th><th>from, to (UTC)</th><th>trials</th></tr></thead>
+      <thead><tr><th class="n">how many</th><th>cause</th><th>what was said</th><th>when (UTC)</th><th>trials</th></tr></thead>
       <tbody>${shown.map((group) => html`<tr class=${chosen === `${group.cause}\n${group.text ?? ""}` ? "chosen" : ""}>
         <td class="n"><${Mark} ending="error"/> ${count(group.count)}</td>
         <td>${group.cause}<small>${group.reason}</small></td>
         <td class="said">${group.text}</td>
-        <td class="dim">${clock(group.first_at)}${group.last_at !== group.first_at ? html` to ${clock(group.last_at, day)}` : ""}</td>
+        <td class="dim">${clock(group.first_at)}${group.last_at !== group.first_at ? html` to ${clock(group.last_at, day)}` : ""}<${Spark} counts=${group.over_time}/></td>
         <td class="acts"><button onClick=${() => pick(group)}>${chosen === `${group.cause}\n${group.text ?? ""}` ? "show all trials" : "list"}</button> <a href=${link(run, group.trial_id)}>one of them</a></td>
       </tr>`)}</tbody>
     </table></div>
     ${groups.length > SHOWN_GROUPS && html`<button onClick=${() => setWhole(!isWhole)}>${isWhole ? "only the most frequent" : `all ${groups.length} kinds`}</button>`}
   </section>`;
+}
+
+/** @param {{counts: number[]}} props how many there were in each step of the run's time */
+function Spark({ counts }) {
+  if (!counts?.length) return null;
+  const most = Math.max(1, ...counts);
+  const wide = 100 / counts.length;
+  return html`<svg class="spark" role="img" aria-label=${`over the run's time: ${counts.join(", ")}`}>
+    ${counts.map((number, at) => number > 0 && html`<rect x=${`${at * wide}%`} width=${`${wide * 0.8}%`} y=${`${100 - (100 * number) / most}%`} height=${`${(100 * number) / most}%`}/>`)}</svg>`;
 }
 
 /** @param {{told: any}} props */

@@ -10,7 +10,7 @@ const SHOWN_VARIANTS = 4;
 
 /** @param {{words: URLSearchParams}} props */
 export function Runs({ words }) {
-  const asked = { q: words.get("q"), state: words.get("state"), offset: words.get("offset") };
+  const asked = { q: words.get("q"), state: words.get("state"), sort: words.get("sort"), down: words.get("down"), offset: words.get("offset") };
   const { told, problem } = useAnswer("runs", asked, null);
   const filter = useRef(null);
   const chosen = Number(words.get("row") ?? -1);
@@ -38,11 +38,23 @@ export function Runs({ words }) {
     <${Trouble} problem=${problem}/>
     ${told && !runs.length && html`<p class="empty">${asked.q || asked.state ? "No run fits." : "There is no run here yet. In a terminal: "}${!(asked.q || asked.state) && html`<${Command} text="lab init && lab run"/>`}</p>`}
     ${runs.length > 0 && html`<div class="scrolls"><table class="runs">
-      <thead><tr><th>run</th><th>state</th><th>done</th><th>means</th><th class="n">errors</th><th class="n">retried</th><th class="n">cost</th><th class="n">begun</th></tr></thead>
+      <thead><tr>${COLUMNS.map(([name, kind]) => html`<${Head} name=${name} kind=${kind} asked=${asked}/>`)}</tr></thead>
       <tbody>${runs.map((run, number) => html`<${Row} run=${run} isChosen=${number === chosen} key=${run.key}/>`)}</tbody>
     </table></div>`}
     ${told && told.total > told.offset + runs.length && html`<p><button onClick=${() => put({ offset: told.offset + runs.length, row: null })}>older runs</button></p>`}
   </main>`;
+}
+
+const COLUMNS = [["run", ""], ["state", ""], ["done", ""], ["means", ""], ["errors", "n"], ["retried", "n"], ["cost", "n"], ["begun", "n"]];
+
+/** @param {{name: string, kind: string, asked: any}} props a column's name, by which runs can be sorted; figures the largest first */
+function Head({ name, kind, asked }) {
+  if (name === "means") return html`<th>${name}</th>`;
+  const isSorted = (asked.sort ?? "begun") === name;
+  const isDown = asked.down === "1";
+  const first = kind === "n" && name !== "begun" ? 1 : null;
+  const turn = () => put({ sort: name === "begun" ? null : name, down: isSorted ? (isDown ? null : 1) : first, offset: null, row: null });
+  return html`<th class=${kind} aria-sort=${isSorted ? (isDown ? "descending" : "ascending") : "none"}><button class="sorts" onClick=${turn}>${name}${isSorted && (asked.sort || isDown) ? (isDown ? " ↓" : " ↑") : ""}</button></th>`;
 }
 
 /** @param {{run: any, isChosen: boolean}} props */

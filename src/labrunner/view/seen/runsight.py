@@ -1,7 +1,8 @@
 """One run, and all runs of a folder, for their pages."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from labrunner.analysis.judging.sentences import describe
 from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
+from labrunner.errors import InputError
 from labrunner.runner.reports.lookup import RunPicture
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.glancing import glance_at
@@ -21,13 +23,30 @@ from labrunner.view.seen.lookout import Lookout, Unfigured
 MOST_RUNS: Final = 200
 
 
-def see_runs(
-    lookout: Lookout, *, words: tuple[str, ...], state: str | None, offset: int
-) -> dict[str, object]:
-    """A page of runs, the newest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsAsked:
+    """Which runs somebody wants to see, in which order."""
+
+    words: tuple[str, ...] = ()
+    state: str | None = None
+    sort: str = "begun"
+    is_descending: bool = False
+    offset: int = 0
+
+
+def see_runs(lookout: Lookout, asked: RunsAsked) -> dict[str, object]:
+    """A page of runs, the newest first unless another order is asked for."""
     listed = {run.paths.root.name: run for run in list_runs(lookout.runs_dir)}
     plain = [_plain(lookout, run) for run in listed.values()]
-    found = [run for run in plain if _fits(run, words, state)]
+    found = [run for run in plain if _fits(run, asked.words, asked.state)]
+    if asked.sort != "begun":
+        key = _find_key(asked.sort)
+        found.sort(
+            key=lambda run: key(_in_full(lookout, listed[str(run["key"])]) | run), reverse=asked.is_descending
+        )
+    elif asked.is_descending:
+        found.reverse()
+    offset = asked.offset
     page = found[offset : offset + MOST_RUNS]
     return {
         "folder": str(lookout.runs_dir),
@@ -36,6 +55,34 @@ def see_runs(
         "states": sorted({str(run["state"]) for run in plain}),
         "runs": [_in_full(lookout, listed[str(run["key"])]) | run for run in page],
     }
+
+
+def _figure_of(name: str) -> Callable[[Mapping[str, Any]], float]:
+    return lambda run: run.get(name) or 0.0
+
+
+def _done(run: Mapping[str, Any]) -> float:
+    """How much of a run is done."""
+    counts = run.get("counts")
+    done = counts.passed + counts.failed + counts.errors if counts else 0
+    return float(done / max(1, run.get("planned") or 0))
+
+
+SORTS: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
+    "run": lambda run: (str(run["name"]).lower(), run["key"]),
+    "state": lambda run: str(run["state"]),
+    "done": _done,
+    "errors": lambda run: run["counts"].errors if run.get("counts") else 0,
+    "retried": _figure_of("retried"),
+    "cost": _figure_of("cost_usd"),
+}
+
+
+def _find_key(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    try:
+        return SORTS[name]
+    except KeyError:
+        raise InputError("sort", f"there is no {name!r}; there are: begun, {', '.join(SORTS)}") from None
 
 
 def _plain(lookout: Lookout, run: RunListing) -> dict[str, object]:

@@ -18,6 +18,7 @@ from labrunner.view.seen.board import Board, known
 from labrunner.view.seen.slotfacts import ENDINGS, ERROR, FAIL, PASS, Counts, Figures, Saying, Truths
 
 MOST_ROWS: Final = 200
+ERROR_STEPS: Final = 24
 MOST_GROUPS: Final = 50
 Key = TypeVar("Key")
 
@@ -150,7 +151,18 @@ def _plain_group(
         "first_at": write_time(float(times.min())) if times.size else None,
         "last_at": write_time(float(times.max())) if times.size else None,
         "trial_id": board.trial_id(board.slot(int(slots[0]))),
+        "over_time": _count_over_time(board, times),
     }
+
+
+def _count_over_time(board: Board, times: Figures) -> list[int]:
+    """How many came in each step, from the beginning of the run's first trial to its last end."""
+    columns = board.columns
+    if not times.size:
+        return []
+    span = (float(np.nanmin(columns.began)), float(np.nanmax(columns.ended)))
+    counts: list[int] = np.histogram(times, ERROR_STEPS, (span[0], max(span[1], span[0] + 0.001)))[0].tolist()
+    return counts
 
 
 def write_time(seconds: float) -> str:

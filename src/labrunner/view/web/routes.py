@@ -25,7 +25,7 @@ from labrunner.view.plain.safe_json import make_safe
 from labrunner.view.seen.asking_sql import answer_sql
 from labrunner.view.seen.lookout import Lookout
 from labrunner.view.seen.passages import Sought, look_through
-from labrunner.view.seen.runsight import see_run, see_runs
+from labrunner.view.seen.runsight import RunsAsked, see_run, see_runs
 from labrunner.view.seen.screenful import MOST_ROWS, TableAsked, group_errors, take_map, take_trials
 from labrunner.view.seen.timeline import tell_times
 from labrunner.view.seen.trialsight import find_rows, find_slot, read_live, see_trial
@@ -81,7 +81,14 @@ class Wish:
 
 
 def _runs(lookout: Lookout, wish: Wish) -> object:
-    return see_runs(lookout, words=wish.words("q"), state=wish.maybe("state"), offset=wish.count("offset"))
+    asked = RunsAsked(
+        words=wish.words("q"),
+        state=wish.maybe("state"),
+        sort=wish.maybe("sort") or "begun",
+        is_descending=wish.flag("down"),
+        offset=wish.count("offset"),
+    )
+    return see_runs(lookout, asked)
 
 
 def _run(lookout: Lookout, wish: Wish) -> object:
