@@ -13,6 +13,7 @@ import pytest
 from labrunner.gateway.recording.opencalls import OPEN
 from labrunner.records.facts.model_call import GATEWAY_ENDED
 from labrunner.sandbox.bubblewrap.program import works_here
+from tests.kit.cli.calling import lab as call
 from tests.kit.gateway.killable import (
     COUNT,
     Killable,
@@ -95,6 +96,12 @@ async def test_a_call_is_shown_and_paid_though_lab_and_gateway_died_with_it(
     assert [call.call_id for call in lab.calls_of(aside)] == [cut.call_id]
     assert lab.read_expense()["cost_usd"]["discarded"] == pytest.approx(cut.cost_usd)
     assert list(lab.run.rglob(OPEN)) == []
+    asked = "select cut_off, outcome, error_kind, basis from calls order by cut_off"
+    told = call("query", lab.run_id, asked, "--json", cwd=lab.folder).json()
+    assert [tuple(row.values()) for row in told] == [
+        (False, "answered", None, "reported"),
+        (True, "cut", GATEWAY_ENDED, "reserved"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "process"])
