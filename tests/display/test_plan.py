@@ -191,6 +191,16 @@ def test_a_plan_with_too_few_tasks_to_speak_of_others_says_so(experiment: Experi
     assert "population these tasks: nothing will be concluded about others" in lines_of(fixed)
 
 
+def test_a_plan_of_few_single_trials_says_that_they_show_nothing_of_these_either(
+    experiment: Experiment,
+) -> None:
+    few = replace(experiment, tasks=experiment.tasks[:5], replications=1)
+    (told,) = [line for line in lines_of(few) if line.startswith("population")]
+    assert told.endswith("`population: these_tasks` asks about these only, which takes replications")
+    fixed = [line for line in lines_of(replace(few, population="these_tasks")) if "population" in line]
+    assert "one trial each of so few shows no difference of rates" in " ".join(fixed)
+
+
 def test_a_declared_metric_is_told(experiment: Experiment) -> None:
     metric = DeclaredMetric(name="seconds", better="lower", min=0.0)
     tasks = tuple(replace(task, grader=replace(task.grader, metric=metric)) for task in experiment.tasks)

@@ -104,15 +104,18 @@ def _describe_population(experiment: Experiment) -> str:
     """What conclusions will speak of; told where it was chosen, or where tasks are too few."""
     if len(experiment.variants) < 2:
         return ""
+    is_single = experiment.replications == 1
     if experiment.population == "these_tasks":
-        return "these tasks: nothing will be concluded about others"
+        told = "these tasks: nothing will be concluded about others"
+        is_lost = is_single and len(experiment.tasks) < FEWEST_UNITS
+        return f"{told}; one trial each of so few shows no difference of rates" if is_lost else told
     units = len(layout_of([task.group for task in experiment.tasks]).sizes)
     if units >= FEWEST_UNITS:
         return ""
     named = "tasks" if units == len(experiment.tasks) else "groups"
     return (
         f"tasks like these, of which {units} {named} will tell nothing: it takes {FEWEST_UNITS}; "
-        "`population: these_tasks` asks about these only"
+        f"`population: these_tasks` asks about these only{', which takes replications' if is_single else ''}"
     )
 
 

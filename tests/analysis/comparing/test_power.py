@@ -14,7 +14,9 @@ from labrunner.analysis.comparing.power import (
 )
 from labrunner.analysis.describing.variance import required_shift
 from labrunner.analysis.inference.clusters import freedom_of
+from labrunner.display.results.power import BEST_CASE, show_power
 from tests.kit.analysis.arms import make_arm
+from tests.kit.display.printing import to_text
 
 U_SHAPED = Pilot(
     baseline="a",
@@ -227,3 +229,26 @@ def test_a_power_that_is_promised_is_reached(tasks: int, replications: int, grou
     assert promised is not None
     assert promised < 0.65
     assert reached(rate, tasks, replications, promised, groups=groups) == pytest.approx(0.8, abs=0.07)
+
+
+def test_several_comparisons_of_rates_need_more_tasks_than_a_sweep_of_which_is_likely() -> None:
+    alone_asked, three = replace(U_SHAPED, reach=None), replace(U_SHAPED, family=3, reach=None)
+    assert alone_asked.detectable(alone(6), 6, 5) is not None
+    assert three.detectable(alone(6), 6, 5) is None
+    assert three.detectable(alone(7), 7, 5) is not None
+    # Measured scores have no such floor.
+    assert replace(three, is_rate=False).detectable(alone(6), 6, 5) is not None
+    assert replace(three, family=4).needed(alone(10), 5, 0.9) == 8
+
+
+def test_a_pilot_of_rates_that_saw_no_spread_is_called_the_best_case() -> None:
+    still = replace(U_SHAPED, within=0.0, between=0.0)
+    (told, usual) = (
+        to_text(show_power([make_grid(each, alone(12), replications=3)])) for each in (still, U_SHAPED)
+    )
+    assert BEST_CASE in " ".join(told.split())
+    assert BEST_CASE not in " ".join(usual.split())
+    few = make_grid(replace(still, family=2), alone(6), replications=3)
+    assert "so few show nothing where 2 comparisons share the 5%" in " ".join(
+        to_text(show_power([few])).split()
+    )

@@ -95,6 +95,11 @@ class Pilot:
         """Whether anything differed, so that what luck does is known; of rates it always is."""
         return self.is_rate or self.between + self.between_groups + (self.within or 0.0) > 0
 
+    @property
+    def is_best_case(self) -> bool:
+        """Whether the pilot of a rate saw no spread: what follows is then the least that luck leaves."""
+        return self.is_rate and not self.between + self.between_groups + (self.within or 0.0)
+
     def can_show(self, units: float) -> bool:
         """Whether so many units can show anything: of rates a clean sweep must do for each comparison."""
         is_rare = not self.is_rate or self.family * least_p(units) < ALPHA

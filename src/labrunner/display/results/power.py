@@ -1,6 +1,7 @@
 """What `lab plan --power PILOT` prints: which difference so many tasks and replications would show."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import RenderableType
 
@@ -8,6 +9,8 @@ from labrunner.analysis.comparing.power import Need, Pilot, PowerGrid
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.display.text.console import indent, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_figure, format_seconds
+
+BEST_CASE: Final = "no task of the pilot differed from another: this is the best case, mind the ranges below"
 
 
 def show_power(grids: Sequence[PowerGrid]) -> RenderableType:
@@ -33,6 +36,7 @@ def _show_grid(grid: PowerGrid) -> RenderableType:
         make_line(_describe(grid.pilot), "dim"),
         indent(make_table(columns, rows, numbers=columns)),
         make_line("-: nothing on this scale would be, or the pilot can't tell", "dim") if is_open else None,
+        make_line(BEST_CASE, "dim") if grid.pilot.is_best_case else None,
         make_line(_describe_plan(grid)),
         *(_show_needs(grid) if grid.needs else ()),
     )
