@@ -12,7 +12,7 @@ import msgspec
 from labrunner.files.host import boot_id
 from labrunner.files.strangers.masking import Masker
 from labrunner.policy.call_blame import CallBlame, find_blame, find_cap
-from labrunner.records.barrier import BarrierNote
+from labrunner.records.barrier import FRESH, BarrierNote
 from labrunner.records.cause import Cause
 from labrunner.records.completion import (
     AttemptEnd,
@@ -137,6 +137,11 @@ class Ledger:
             blame=self.blame,
             exit_tells=agent.exit_tells,
         )
+
+    @property
+    def has_lost_work(self) -> bool:
+        """Whether the agent left work that can't be brought to where it is to be judged."""
+        return self.barrier == FRESH and self.run.layer is not None and not self.run.layer.is_there
 
     def barrier_note(self) -> BarrierNote:
         """What a runner after us must know to grade what the agent left."""

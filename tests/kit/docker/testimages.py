@@ -83,6 +83,7 @@ WORKBENCH = Recipe(
         ("app/emptied/old.txt", "old\n"),
         ("app/emptied/more/old.txt", "old\n"),
         ("app/turned/file.txt", "a folder's\n"),
+        *((f"app/odd/{name}", "odd\n") for name in ("-rf", "two\nlines", "end\n", "caf\udce9", "stays")),
         ("usr/bin/judge", "honest\n"),
     ),
     links=(("app/way", "/usr/bin"), ("short", "/")),

@@ -186,8 +186,29 @@ async def test_more_than_the_disk_limit_is_the_agents_failure(work: Trial, way: 
     done = await work.carry_out()
     assert isinstance(done.end, Graded)
     assert (done.end.verdict, done.end.flags) == ("fail", ("not_graded",))
-    assert "was changed by more than its limits: 16 MiB" in str(done.timing.barrier["layer"])
+    assert "was changed by more than its limits: 32 MiB" in str(done.timing.barrier["layer"])
     assert not list(work.folders.root.glob("layer*"))
+
+
+async def test_an_agent_that_is_ended_for_its_disk_is_judged_as_it_stands(work: Trial) -> None:
+    work.sandbox |= {"disk_mb": 16}
+    work.grader_changes = {"where": "fresh"}
+    work.agent = shell("head -c 20m /dev/urandom > /app/large; sleep 60")
+    work.grader = shell(f"wc -c < /app/large; {PASS}")
+    done = await work.carry_out()
+    assert isinstance(done.end, Graded)
+    assert (done.end.verdict, done.end.ended_by, done.end.flags) == ("pass", "disk", ())
+    assert int(work.log("grader.stdout")) > 16 << 20
+
+
+async def test_an_agent_that_broke_the_graders_tools_is_found_out_by_its_work_elsewhere(work: Trial) -> None:
+    """The grader fails where the agent worked, and judges its work in a fresh container."""
+    work.experiment_changes = {"on_system_change": "flag"}
+    work.agent = shell("echo mine > /app/changed.txt; echo 'exit 7' > /usr/bin/tool; chmod 755 /usr/bin/tool")
+    work.grader = shell(f"[ ! -e /usr/bin/tool ] && grep -q mine /app/changed.txt && {PASS}")
+    done = await work.carry_out()
+    assert isinstance(done.end, Graded), done
+    assert (done.end.verdict, done.end.flags) == ("fail", ("not_graded", "system_changed"))
 
 
 async def test_work_that_is_too_large_to_be_kept_is_judged_in_place(work: Trial) -> None:
@@ -314,3 +335,32 @@ def test_a_plain_user_carries_work_by_the_engines_word(workbench: str) -> None:
         assert layer.stat().st_uid == NOBODY
     assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
     assert [(row["verdict"], row["barrier"]) for row in rows] == [("pass", "fresh_container")] * 2
+
+
+@pytest.mark.parametrize(("way", "left"), [("upper", "stays\n"), ("list", "caf?\nstays\n")])
+async def test_files_of_any_name_are_gone(work: Trial, way: str, left: str) -> None:
+    """An engine's list can't name what is no text: that stays, and is told."""
+    work.maker = await by_list(work) if way == "list" else None
+    work.agent = python(
+        "import os; [os.unlink(b'/app/odd/' + n) for n in os.listdir(b'/app/odd') if n != b'stays']"
+    )
+    work.grader, work.grader_changes = shell(f"ls /app/odd; {PASS}"), {"where": "fresh"}
+    done = await work.carry_out()
+    assert work.log("grader.stdout") == left
+    told = "removed names that are no text 1"
+    assert done.timing.barrier.get("layer_left_out") == (told if way == "list" else None)
+
+
+@pytest.mark.parametrize("way", ["upper", "list"])
+async def test_a_tree_too_deep_for_any_path_is_judged_all_the_same(work: Trial, way: str) -> None:
+    work.maker = await by_list(work) if way == "list" else None
+    dig = "import os; os.chdir('/app'); [(os.mkdir('d' * 200), os.chdir('d' * 200)) for _ in range(100)]"
+    work.agent = python(f"open('/app/mine', 'w').write('x'); {dig}")
+    work.grader, work.grader_changes = shell(f"ls /app/mine; {PASS}"), {"where": "fresh"}
+    done = await work.carry_out()
+    assert isinstance(done.end, Graded), done.end
+    if done.end.verdict == "pass":
+        assert work.log("grader.stdout") == "/app/mine\n"
+    else:  # what an engine can't read is its agent's doing
+        assert done.end.flags == ("not_graded",)
+        assert "the engine could not read it" in str(done.timing.barrier["layer"])

@@ -232,6 +232,8 @@ class SolveAttempt:
         """Let every scorer speak, the command first: it must not see what others left."""
         judgement = None
         self._ledger.barrier = place.barrier  # what the calls did may have decided it
+        if self._ledger.has_lost_work:
+            return classification.broken(self._ledger.solving_facts())
         if self._shop.live.grader is not None:
             await asyncio.to_thread(self._bring_grader)
             grading = Grading(ledger=self._ledger, notes=self._notes, reads_prediction=False)

@@ -23,6 +23,8 @@ from labrunner.sandbox.processes.room import DISK_FULL, look_at
 
 LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
 OOM_STATUS: Final = 137
+SLACK: Final = 2
+"""How many shares of the disk a layer may hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,8 @@ class AgentSide:
             container=stage.container.id,
             image=stage.image,
             spec=stage.spec,
-            most=(share.bytes, share.files),
+            # One who was ended for the disk is judged as it stands: it holds more than its share by then.
+            most=(SLACK * share.bytes, SLACK * share.files),
             upper=stage.layer if stage.keeps_numbers else None,
             lower=stage.lower,
             listed=stage.listed,

@@ -14,9 +14,9 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from labrunner.errors import SystemBroken
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.connection import Json
+from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.reconnect import outlast
 from labrunner.sandbox.docker.worklayer.restoring import put_layer
 from labrunner.sandbox.docker.wrapper.script import quote
@@ -67,8 +67,8 @@ async def make_patch(engine: Engine, container: str, layer: Path, workdir: str) 
     await _run(engine, container, _BASE.replace("{home}", _HOME).replace("{workdir}", place), BASE_S)
     try:
         await put_layer(engine, container, layer, without=".git")
-    except SystemBroken as failure:
-        raise NoPatch(str(failure)) from failure
+    except EngineRefused as refusal:
+        raise NoPatch(str(refusal)) from refusal
     await _run(engine, container, _DIFF.format(home=_HOME, workdir=place), DIFF_S)
     packed = b""
     async with aclosing(engine.archive(container, f"{_HOME}/patch")) as pieces:

@@ -7,6 +7,7 @@ agent built.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import groupby
@@ -68,8 +69,9 @@ async def _unpack(engine: Engine, container: str, sending: "_Sending", disks: tu
 
 def _blame(failure: SandboxFailed, disks: tuple[Path, ...]) -> SandboxFailed:
     """Whose fault it is that an archive was not unpacked."""
-    if not isinstance(failure, EngineRefused) or failure.is_not_found:
-        return failure
+    is_elsewhere = not disks or not all(map(os.path.lexists, disks))
+    if is_elsewhere or not isinstance(failure, EngineRefused) or failure.is_not_found:
+        return failure  # whether a disk is full somewhere else can't be known here
     for disk in disks:
         if look_at(disk):
             return SandboxFailed(DISK_FULL, f"{failure}; the disk of {disk} is full")
