@@ -1,5 +1,6 @@
 """A provider that fails for a while: the run waits, spends nothing, and ends as on a good day."""
 
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,11 @@ from labrunner.policy.pace import RunPace
 from labrunner.records.cause import Cause
 from labrunner.sandbox.door import AttemptFolders, Phase, PhaseEnd
 from labrunner.store.checking.verification import verify
+from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_trials
 from labrunner.store.rows.outages import read_outages
 from tests.kit.builders import make_policy
+from tests.kit.cli.calling import AGENT_SHOUTS, lab, write_experiment
 from tests.kit.runner.running import Stage, answer, is_pass, make_sums
 
 EX_TEMPFAIL = 75
@@ -103,3 +106,21 @@ async def test_without_the_breaker_the_same_outage_fails_the_run(tmp_path: Path)
 
     assert end.status.status == "error"
     assert end.status.counts.errors > 10
+
+
+@pytest.mark.parametrize(("point", "noted"), [("written", 0), ("renamed", 1), ("done", 1)])
+def test_a_run_that_is_killed_while_it_notes_an_outage_goes_on(
+    point: str, noted: int, tmp_path: Path
+) -> None:
+    is_over = tmp_path / "over"
+    agent = f"import pathlib, sys\nif not pathlib.Path({str(is_over)!r}).exists(): sys.exit({EX_TEMPFAIL})\n"
+    folder = write_experiment(
+        tmp_path / "e", agent=agent + AGENT_SHOUTS, extra="breaker: {after: 2}\nfail_on_error: false\n"
+    )
+    killed = lab("run", "--run-id", "one", cwd=folder, env={"LAB_DIE_AT": f"outages.{point}:1"})
+    assert killed.code == -signal.SIGKILL, killed.err
+    is_over.touch()
+    assert lab("continue", "one", cwd=folder).code == 0
+    paths = RunPaths(folder / ".lab/runs/one")
+    assert verify(paths).problems == ()
+    assert [outage.ended_at for outage in read_outages(paths)] == [None] * noted
