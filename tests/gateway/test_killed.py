@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from labrunner.sandbox.bubblewrap.program import works_here
 from tests.kit.cli.calling import lab as call
 from tests.kit.gateway.killable import (
     COUNT,
+    STREAM,
     Killable,
     check_that_a_killed_gateway_cuts_one_connection_of_each,
     kill,
@@ -102,6 +104,29 @@ async def test_a_call_is_shown_and_paid_though_lab_and_gateway_died_with_it(
         (False, "answered", None, "reported"),
         (True, "cut", GATEWAY_ENDED, "reserved"),
     ]
+
+
+def find_tokens(run: Path) -> set[bytes]:
+    """Whatever looks like a token in the output of agents."""
+    return {
+        found
+        for path in run.glob("trials/*/*/logs/agent.stdout")
+        for found in re.findall(rb"token ([0-9a-f]{40})", path.read_bytes())
+    }
+
+
+async def test_the_token_of_an_attempt_that_was_cut_off_is_masked(lab: Killable, provider: Provider) -> None:
+    says_it = "import os\nprint('token', os.environ['OPENAI_API_KEY'], flush=True)\n"
+    (lab.folder / "agent/agent.py").write_text(says_it + STREAM)
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 60)
+    await kill(process)
+    assert len(find_tokens(lab.run)) == 1
+    provider.gate.set()
+    await lab.finish()
+    assert len(lab.attempts()) == 2
+    assert find_tokens(lab.run) == set()
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "process"])
