@@ -191,6 +191,21 @@ def test_a_plan_with_too_few_tasks_to_speak_of_others_says_so(experiment: Experi
     assert "population these tasks: nothing will be concluded about others" in lines_of(fixed)
 
 
+def test_a_plan_with_too_few_tasks_for_its_comparisons_says_how_many_it_takes(experiment: Experiment) -> None:
+    first = experiment.variants[0]
+    three = tuple(replace(first, id=name) for name in ("a", "b", "c"))
+    grown = (*experiment.tasks, *(replace(experiment.tasks[0], id=f"more{n}") for n in range(7)))
+    for tasks, told in (
+        (
+            6,
+            ["population tasks like these, of which 6 tasks show none of 2 comparisons of rates: it takes 7"],
+        ),
+        (7, []),
+    ):
+        plan = replace(experiment, tasks=grown[:tasks], variants=three)
+        assert [line for line in lines_of(plan) if line.startswith("population")] == told
+
+
 def test_a_plan_of_few_single_trials_says_that_they_show_nothing_of_these_either(
     experiment: Experiment,
 ) -> None:

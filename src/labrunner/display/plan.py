@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Final
 
 from rich.console import RenderableType
 
+from labrunner.analysis.comparing.answer import least_p
 from labrunner.analysis.comparing.power import layout_of
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
+from labrunner.analysis.describing.variance import ALPHA
 from labrunner.display.named_agents import describe_named
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
@@ -110,9 +112,12 @@ def _describe_population(experiment: Experiment) -> str:
         is_lost = is_single and len(experiment.tasks) < FEWEST_UNITS
         return f"{told}; one trial each of so few shows no difference of rates" if is_lost else told
     units = len(layout_of([task.group for task in experiment.tasks]).sizes)
-    if units >= FEWEST_UNITS:
-        return ""
     named = "tasks" if units == len(experiment.tasks) else "groups"
+    compared = len(experiment.variants) - 1
+    if units >= FEWEST_UNITS:
+        needed = next(each for each in count(units) if compared * least_p(each) < ALPHA)
+        told = f"tasks like these, of which {units} {named} show none of {compared} comparisons of rates"
+        return f"{told}: it takes {needed}" if needed > units else ""
     return (
         f"tasks like these, of which {units} {named} will tell nothing: it takes {FEWEST_UNITS}; "
         f"`population: these_tasks` asks about these only{', which takes replications' if is_single else ''}"
