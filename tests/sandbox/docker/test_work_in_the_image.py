@@ -16,6 +16,8 @@ from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Demands
 from labrunner.sandbox.execution import ExecCall
+from labrunner.view.left.changetelling import ChangeTeller
+from labrunner.view.left.layertelling import tell_layer
 from tests.kit.builders import make_policy
 from tests.kit.docker.plainuser import NOBODY, give_to_nobody, lab_as_plain_user, plain_place
 from tests.kit.docker.site import Site
@@ -102,6 +104,21 @@ async def test_a_changed_system_is_left_behind_and_the_work_is_not(work: Trial) 
     assert (done.end.verdict, done.barrier) == ("pass", "fresh_container"), done
     assert done.end.flags == ("system_changed",)
     assert work.log("grader.stdout") == "honest\nmine\n"
+
+
+async def test_a_page_lists_what_was_written_and_removed_in_the_image(work: Trial) -> None:
+    work.grader = shell(FAIL)  # what failed is kept
+    await work.carry_out()
+    told = tell_layer(work.folders.root / LAYER, ChangeTeller())
+    changes = told["changes"]
+    assert isinstance(changes, list)
+    found = {change.path: change for change in changes}
+    assert told["folder"] == "/app"
+    assert (found["gone.txt"].how, found["changed.txt"].how) == ("deleted", "written")
+    assert found["changed.txt"].patch == "@@ -1,0 +1,1 @@\n+after"
+    assert found["caf\\xe9"].patch == "@@ -1,0 +1,1 @@\n+odd (no newline at the end)"
+    assert {found[path].kind for path in ("out", "made/link")} == {"link"}
+    assert found["made/pipe"].why_none == "fifo"
 
 
 async def test_an_agent_that_changed_only_its_work_is_judged_where_it_is(work: Trial) -> None:
