@@ -1,15 +1,27 @@
 """Other people's tasks in real containers: judged as they are written, the same at any concurrency."""
 
+import asyncio
+import io
 import json
+import os
+import re
+import signal
+import subprocess
+import tarfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit.cli.calling import Answer, lab
+from labrunner.sandbox.docker.engine.client import Engine
+from tests.kit.cli.calling import LAB, Answer, lab
+from tests.kit.docker.testimages import GLIBC, Images, Recipe, add_text
 from tests.kit.interop.harbor_tasks import TEST, TOML, write_task
+from tests.kit.interop.terminal_bench_tasks import write_classic
 
+WITH_GIT = Recipe(name="git", python=True, tools=(Path("/bin/bash"), Path("/usr/bin/git")))
 SOLVES = ("--set", 'agent.command=[sh, -c, "echo 42 >answer.txt"]')
 DOES_NOTHING = ("--set", 'agent.command=[sh, -c, ":"]')
 QUIET = ("--set", "min_free_disk_gb=0", "--json")
@@ -85,3 +97,179 @@ def test_every_way_to_write_a_reward_is_read_as_harbor_reads_it(
     tmp_path: Path, ash: str, agent: tuple[str, ...], column: int
 ) -> None:
     check_rewards(tmp_path, ash, tuple(KINDS), agent, column)
+
+
+def carry_out(target: str, cwd: Path, *more: str) -> tuple[str, dict[str, float]]:
+    """Run something whose runs must succeed: its digest, and scores by task."""
+    cwd.mkdir(exist_ok=True)
+    answer = lab("run", target, *more, "--set", "min_free_disk_gb=0", cwd=cwd, timeout=300)
+    assert answer.code == 0, answer.out + answer.err
+    return read_end(answer, cwd)
+
+
+def read_end(answer: Answer, cwd: Path) -> tuple[str, dict[str, float]]:
+    found = re.search(r"digest (sha256:[0-9a-f]{64})", answer.out)
+    assert found is not None, answer.out + answer.err
+    [folder] = (cwd / ".lab" / "runs").glob("[!.]*")
+    rows = (folder / "benchmark" / "scores.jsonl").read_text().splitlines()
+    scores = {row["ids"]["task_id"]: row["primary_metric_value"] for row in map(json.loads, rows)}
+    return found[1], scores
+
+
+@pytest.fixture(scope="module")
+def bash_image(images: Images) -> str:
+    return asyncio.run(images(GLIBC))
+
+
+def write_kind(kind: str, folder: Path, image: str) -> Path:
+    """Three tasks of a kind."""
+    for name in ("a", "b", "c"):
+        if kind == "harbor":
+            write_task(folder / name, TOML, dockerfile=f"FROM {image}\nWORKDIR /app\n")
+        else:
+            write_classic(folder / name, image)
+    return folder
+
+
+def test_the_oracle_solves_a_harbor_task(tmp_path: Path, ash: str) -> None:
+    write_task(tmp_path / "one", TOML, dockerfile=f"FROM {ash}\nWORKDIR /app\n")
+    assert carry_out("harbor:../one", tmp_path / "solved", "--agent", "oracle")[1] == {"one": 1.0}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
+def test_the_oracle_passes_and_doing_nothing_fails(kind: str, tmp_path: Path, bash_image: str) -> None:
+    folder = write_kind(kind, tmp_path / "set", bash_image)
+    _, solved = carry_out(f"{kind}:{folder}", tmp_path / "solved", "--agent", "oracle")
+    assert solved == {"a": 1.0, "b": 1.0, "c": 1.0}
+    _, untouched = carry_out(f"{kind}:{folder}", tmp_path / "untouched", "--agent", "noop")
+    assert untouched == {"a": 0.0, "b": 0.0, "c": 0.0}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
+def test_a_run_has_one_digest_imported_or_not_one_by_one_or_at_once_killed_or_not(
+    kind: str, tmp_path: Path, bash_image: str
+) -> None:
+    folder = write_kind(kind, tmp_path / "set", bash_image)
+    oracle = ("--agent", "oracle")
+    one_by_one, _ = carry_out(f"{kind}:{folder}", tmp_path / "one", *oracle, "--max-concurrency", "1")
+    written = lab("import", kind, folder, "-o", tmp_path / "mine", cwd=tmp_path)
+    assert written.code == 0, written.err
+    at_once, _ = carry_out(str(tmp_path / "mine"), tmp_path / "eight", *oracle, "--max-concurrency", "8")
+    assert at_once == one_by_one
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    words = [LAB, "run", f"{kind}:{folder}", *oracle, "--set", "min_free_disk_gb=0", "--max-concurrency", "1"]
+    process = subprocess.Popen(words, cwd=killed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    commits = wait_for_a_commit(killed, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < len(commits.read_text().splitlines()) < 5
+    again = lab("continue", "last", cwd=killed, timeout=300)
+    assert again.code == 0, again.out + again.err
+    assert read_end(again, killed)[0] == one_by_one
+
+
+def wait_for_a_commit(folder: Path, process: "subprocess.Popen[bytes]") -> Path:
+    """Wait until a run has committed something, and is not over."""
+    while process.poll() is None:
+        for commits in (folder / ".lab" / "runs").glob("*/commits.jsonl"):
+            if commits.read_text().count("\n") > 1:
+                return commits
+        time.sleep(0.05)
+    raise AssertionError("the run was over before it could be killed")
+
+
+def test_a_test_of_terminal_bench_is_a_metric(tmp_path: Path, bash_image: str) -> None:
+    write_classic(tmp_path / "one", bash_image)
+    _, scores = run("terminal-bench:one", tmp_path, "--agent", "noop")
+    assert scores["one"]["metrics"] == {
+        "test: /tests/test_outputs.py::test_there": 1,
+        'test: /tests/test_outputs.py::test_answer["a"]': 0,
+        "test: [1] test_outputs.py:3: later": 1,
+        "tests": 3,
+        "tests_passed": 2,
+        "test_exit_status": 1,
+    }
+
+
+# A repository as SWE-bench's images have one: a commit to start from, and the fix behind it on another branch.
+START = (
+    "git init -q && git config user.email me@here && git config user.name me && echo wrong >answer.txt && "
+    "echo '*.log' >.gitignore && git add -A && git commit -qm start && git branch -M main"
+)
+FIX = "git checkout -qb fix && echo 42 >answer.txt && git commit -qam 'the fix' && git checkout -q main"
+DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+
+
+async def build_repository(base: str) -> str:
+    """Build an image with the repository in /testbed; its name."""
+    dates = " ".join(f"{name}={value}" for name, value in DATES.items())
+    text = f"FROM {base}\nENV {dates}\nWORKDIR /testbed\nRUN {START} && {FIX}\n"
+    packed, engine = io.BytesIO(), Engine()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        add_text(archive, "Dockerfile", text)
+    packed.seek(0)
+    try:
+        async for _ in engine.build(packed, "lab-test:swe", {}):
+            pass
+    finally:
+        await engine.close()
+    return "lab-test:swe"
+
+
+def find_start(folder: Path) -> str:
+    """The first commit of the repository: made again here, it has the same name."""
+    folder.mkdir()
+    words = f"({START}) >&2 && git rev-parse HEAD"
+    done = subprocess.run(
+        ["sh", "-c", words], cwd=folder, env={**os.environ, **DATES}, check=True, capture_output=True
+    )
+    return done.stdout.decode().strip()
+
+
+EVAL_SCRIPT = """\
+#!/bin/bash
+set -uxo pipefail
+cd /testbed
+: '>>>>> Start Test Output'
+if [ "$(cat answer.txt)" = 42 ]; then echo 'PASSED t.py::test_new'; else echo 'FAILED t.py::test_new - no'; fi
+if [ -e new.txt ] || [ "$(cat answer.txt)" = 42 ]; then echo 'PASSED t.py::test_old'; fi
+[ "$(cat answer.txt)" = 42 ]
+: '>>>>> End Test Output'
+"""
+GOLD = "--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-wrong\n+42\n"
+LOOKS = "git log --all --oneline | wc -l >new.txt; git cat-file --batch-all-objects --batch-check | wc -l >>new.txt"
+
+
+@pytest.mark.torture
+def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
+    tmp_path: Path, images: Images
+) -> None:
+    image = asyncio.run(build_repository(asyncio.run(images(WITH_GIT))))
+    commit = find_start(tmp_path / "repository")
+    instance = {
+        "instance_id": "one", "repo": "team/repo", "base_commit": commit, "problem_statement": "Mend it.",
+        "image": image, "eval_script": EVAL_SCRIPT, "log_parser": "parse_log_pytest", "patch": GOLD,
+
+            "eval_type": "pass_and_fail",
+            "FAIL_TO_PASS": ["t.py::test_new"],
+            "PASS_TO_PASS": ["t.py::test_old"]
+        ,
+    }
+    (tmp_path / "dev.jsonl").write_text(json.dumps(instance) + "\n")
+    target = f"swe-bench:{tmp_path}/dev.jsonl"
+    quiet = ("--set", "grader.network=none")
+    assert carry_out(target, tmp_path / "solved", "--agent", "oracle", *quiet)[1] == {"one": 1.0}
+    assert carry_out(target, tmp_path / "untouched", "--agent", "noop", *quiet)[1] == {"one": 0.0}
+    looks = ("--set", f"agent.command=[sh, -c, {json.dumps(LOOKS)}]")
+    (tmp_path / "looked").mkdir()
+    _, scores = run(target, tmp_path / "looked", *looks, *quiet)
+    metrics = scores["one"]["metrics"]
+    assert (metrics["patch_applied"], metrics["log_read"]) == (True, True)
+    assert (metrics["FAIL_TO_PASS"], metrics["PASS_TO_PASS"]) == (0, 1)
+    [folder] = (tmp_path / "looked" / ".lab" / "runs").glob("[!.]*")
+    [row] = map(json.loads, (folder / "benchmark" / "predictions.jsonl").read_text().splitlines())
+    # One commit with its tree and two files; nothing of the fix, nor of the agent's own.
+    assert "+1\n+4\n" in row["prediction"]["value"]

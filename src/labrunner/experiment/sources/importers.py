@@ -40,6 +40,7 @@ IMPORTERS: Final = Registry(
     noun="importer",
     built_in={
         "harbor": "labrunner.interop.importers.harbor:import_harbor",
+        "swe-bench": "labrunner.interop.importers.swe_bench:import_swe_bench",
         "terminal-bench": "labrunner.interop.importers.terminal_bench:import_terminal_bench",
     },
     accepts=_is_importer,
