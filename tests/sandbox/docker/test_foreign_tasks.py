@@ -92,6 +92,7 @@ def test_what_a_harbor_task_writes_as_its_reward_is_its_score(tmp_path: Path, as
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("agent", "column"), [(SOLVES, 1), (DOES_NOTHING, 2)], ids=["solved", "untouched"])
 def test_every_way_to_write_a_reward_is_read_as_harbor_reads_it(
     tmp_path: Path, ash: str, agent: tuple[str, ...], column: int
@@ -137,6 +138,7 @@ def test_the_oracle_solves_a_harbor_task(tmp_path: Path, ash: str) -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
 def test_the_oracle_passes_and_doing_nothing_fails(kind: str, tmp_path: Path, bash_image: str) -> None:
     folder = write_kind(kind, tmp_path / "set", bash_image)
@@ -147,6 +149,7 @@ def test_the_oracle_passes_and_doing_nothing_fails(kind: str, tmp_path: Path, ba
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
 def test_a_run_has_one_digest_imported_or_not_one_by_one_or_at_once_killed_or_not(
     kind: str, tmp_path: Path, bash_image: str
@@ -194,7 +197,7 @@ def test_a_test_of_terminal_bench_is_a_metric(tmp_path: Path, bash_image: str) -
     }
 
 
-# A repository as SWE-bench's images have one: a commit to start from, and the fix behind it on another branch.
+# A repository as SWE-bench's images have one: a commit to start from, and the fix on a branch behind it.
 START = (
     "git init -q && git config user.email me@here && git config user.name me && echo wrong >answer.txt && "
     "echo '*.log' >.gitignore && git add -A && git commit -qm start && git branch -M main"
@@ -240,23 +243,31 @@ if [ -e new.txt ] || [ "$(cat answer.txt)" = 42 ]; then echo 'PASSED t.py::test_
 : '>>>>> End Test Output'
 """
 GOLD = "--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-wrong\n+42\n"
-LOOKS = "git log --all --oneline | wc -l >new.txt; git cat-file --batch-all-objects --batch-check | wc -l >>new.txt"
+LOOKS = (
+    "git log --all --oneline | wc -l >new.txt; "
+    "git cat-file --batch-all-objects --batch-check | wc -l >>new.txt"
+)
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(900)
 def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
     tmp_path: Path, images: Images
 ) -> None:
     image = asyncio.run(build_repository(asyncio.run(images(WITH_GIT))))
     commit = find_start(tmp_path / "repository")
     instance = {
-        "instance_id": "one", "repo": "team/repo", "base_commit": commit, "problem_statement": "Mend it.",
-        "image": image, "eval_script": EVAL_SCRIPT, "log_parser": "parse_log_pytest", "patch": GOLD,
-
-            "eval_type": "pass_and_fail",
-            "FAIL_TO_PASS": ["t.py::test_new"],
-            "PASS_TO_PASS": ["t.py::test_old"]
-        ,
+        "instance_id": "one",
+        "repo": "team/repo",
+        "base_commit": commit,
+        "problem_statement": "Mend it.",
+        "image": image,
+        "eval_script": EVAL_SCRIPT,
+        "log_parser": "parse_log_pytest",
+        "patch": GOLD,
+        "eval_type": "pass_and_fail",
+        "FAIL_TO_PASS": ["t.py::test_new"],
+        "PASS_TO_PASS": ["t.py::test_old"],
     }
     (tmp_path / "dev.jsonl").write_text(json.dumps(instance) + "\n")
     target = f"swe-bench:{tmp_path}/dev.jsonl"

@@ -198,10 +198,10 @@ def judge(found: dict[str, str] | None, asked: dict[str, Any]) -> dict[str, Any]
         else:
             held = [status in good for status in statuses]
         counts[name] = (sum(held), len(held))
-    resolved = found is not None and all(held == every for held, every in counts.values())
+    resolved = found is not None and all(passed == every for passed, every in counts.values())
     metrics: dict[str, Any] = {"log_read": found is not None, "tests": len(found or {})}
-    for name, (held, every) in counts.items():
-        metrics[name] = held
+    for name, (passed, every) in counts.items():
+        metrics[name] = passed
         metrics[f"{name}_of"] = every
     return {"score": int(resolved), "metrics": metrics}
 
