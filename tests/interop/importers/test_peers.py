@@ -25,6 +25,12 @@ def test_logs_and_lists_are_read_as_by_the_harness_of_swe_bench(tmp_path: Path) 
     site = next((tmp_path / "peer" / "lib").glob("python*/site-packages"))
     for name in ("swebench", "swebench/harness"):
         (site / name / "__init__.py").write_text("")
-    words = [python, swe_bench_peer.__file__, swe_bench_grade.__file__, "3000", json.dumps(dict(READERS))]
+    words = [
+        str(python),
+        str(swe_bench_peer.__file__),
+        str(swe_bench_grade.__file__),
+        "3000",
+        json.dumps(dict(READERS)),
+    ]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     assert json.loads(done.stdout) == {"compared": 3000, "differ": []}

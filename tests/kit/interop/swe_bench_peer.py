@@ -113,10 +113,11 @@ def main() -> None:
         log = Path(folder) / "log"
         for _ in range(count):
             parser, text = chance.choice(list(readers)), make_log(chance, grader)
-            asked = {
-                name: chance.sample(NAMES, chance.randint(0, 2)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")
+            asked: dict[str, Any] = {
+                "FAIL_TO_PASS": chance.sample(NAMES, chance.randint(0, 2)),
+                "PASS_TO_PASS": chance.sample(NAMES, chance.randint(0, 2)),
+                "eval_type": chance.choice(["pass_and_fail", "fail_only"]),
             }
-            asked["eval_type"] = chance.choice(["pass_and_fail", "fail_only"])  # type: ignore[assignment] # a word
             log.write_text(text)
             theirs, ours = ask_theirs(asked, parser, log), ask_ours(grader, asked, readers[parser], text)
             compared += 1
