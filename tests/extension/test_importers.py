@@ -62,7 +62,7 @@ def test_what_an_importer_says_is_checked_as_strictly_as_a_file(folder: Path, tm
     [
         (
             "fleet:fruit",
-            "importer 'fleet'; known: harbor, swe-bench, terminal-bench (built in); words (lab-extras 2.1)",
+            "known: harbor, harbor-job, swe-bench, terminal-bench (built in); words (lab-extras 2.1)",
         ),
         ("words:nowhere", "words:nowhere: there is nothing at nowhere"),
         ("words:.", "is no folder of words: it has no words.txt"),

@@ -40,6 +40,7 @@ IMPORTERS: Final = Registry(
     noun="importer",
     built_in={
         "harbor": "labrunner.interop.importers.harbor:import_harbor",
+        "harbor-job": "labrunner.interop.importers.harbor_job:import_harbor_job",
         "swe-bench": "labrunner.interop.importers.swe_bench:import_swe_bench",
         "terminal-bench": "labrunner.interop.importers.terminal_bench:import_terminal_bench",
     },

@@ -23,7 +23,7 @@ def import_harbor(path: Path) -> Imported:
     """Make an experiment of a task folder, or of a folder of them."""
     folders = list(find_tasks(path))
     tasks = [read_harbor_task(folder) for folder in folders]
-    rows = [_row(task, folder, path) for task, folder in zip(tasks, folders, strict=True)]
+    rows = [place_row(task, folder.relative_to(path)) for task, folder in zip(tasks, folders, strict=True)]
     return Imported(
         fields={**experiment_fields(path.resolve().name), "tasks": rows},
         folder=path,
@@ -72,14 +72,14 @@ def experiment_fields(name: str) -> dict[str, Any]:
     }
 
 
-def _row(task: HarborTask, folder: Path, root: Path) -> dict[str, Any]:
-    """A task's row, with paths that start from the root."""
+def place_row(task: HarborTask, place: Path) -> dict[str, Any]:
+    """A task's row, with paths that go through its place; its id alone where it is refused."""
     if task.refused:
         return {"id": task.id}
     row = dict(task.row)
     for field in ("build", "grader", "solution"):
         if field in row:
-            row[field] = _placed(row[field], folder.relative_to(root))
+            row[field] = _placed(row[field], place)
     return row
 
 

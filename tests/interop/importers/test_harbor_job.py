@@ -1,0 +1,82 @@
+"""Job files of Harbor as experiments."""
+
+from pathlib import Path
+
+import pytest
+
+from labrunner.errors import InputError, InputErrors
+from labrunner.experiment.resolving.load import load
+from labrunner.interop.importers.harbor_job import import_harbor_job
+from tests.kit.interop.harbor_tasks import write_task
+
+JOB = """\
+job_name: nightly
+jobs_dir: jobs
+n_attempts: 3
+n_concurrent_trials: 2
+timeout_multiplier: 2.0
+verifier_timeout_multiplier: 0.5
+retry: {max_retries: 1}
+environment: {type: docker, delete: true, mounts: []}
+agents:
+  - name: oracle
+  - name: nop
+datasets:
+  - path: set
+    exclude_task_names: ["skip*"]
+"""
+
+
+def write_job(folder: Path, text: str = JOB) -> Path:
+    for name in ("a", "b", "skipped"):
+        write_task(folder / "set" / name)
+    (folder / "job.yaml").write_text(text)
+    return folder / "job.yaml"
+
+
+def test_a_job_is_an_experiment_with_its_agents_attempts_and_times(tmp_path: Path) -> None:
+    experiment = load(Path(f"harbor-job:{write_job(tmp_path)}"))
+    assert (experiment.name, experiment.replications) == ("nightly", 3)
+    assert [(variant.id, variant.agent.runs) for variant in experiment.variants] == [
+        ("oracle", "solution"),
+        ("nop", "nothing"),
+    ]
+    assert [task.id for task in experiment.tasks] == ["a", "b"]
+    task = experiment.tasks[0]
+    assert (task.timeout_s, task.grader.timeout_s, task.build_timeout_s) == (120.0, 15.0, 240.0)
+    assert (experiment.policy.max_concurrency, experiment.policy.retry_on_error) == (2, 1)
+
+
+def test_an_agent_with_a_model_is_a_variant_that_reaches_it(tmp_path: Path) -> None:
+    job = "agents: [{name: claude-code, model_name: anthropic/claude-x}]\ntasks: [{path: set/a}]\n"
+    fields = import_harbor_job(write_job(tmp_path, job)).fields
+    agent = {"use": "claude-code", "model": "anthropic/claude-x"}
+    assert fields["variants"] == [{"id": "claude-code-anthropic-claude-x", "agent": agent}]
+    assert fields["models"] == {"anthropic": {"dialect": "anthropic", "key": "ANTHROPIC_API_KEY"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("colour: red\n", "colour"),
+        ("plugins: [x]\n", "plugins"),
+        ("environment: {mounts: [{type: bind}]}\n", "environment.mounts"),
+        ("environment: {type: modal}\n", "environment.type"),
+        ("verifier: {disable: true}\n", "verifier.disable"),
+        ("metrics: [{type: sum}]\n", "metrics"),
+        ("retry: {include_exceptions: [X]}\n", "retry.include_exceptions"),
+        ("timeout_multiplier: 0\n", "timeout_multiplier"),
+        ("agents: [{import_path: 'm:Agent'}]\n", "agents.0.import_path"),
+        ("agents: [{name: codex, kwargs: {x: 1}}]\n", "agents.0.kwargs"),
+        ("agents: [{name: codex, model_name: some/model}]\n", "agents.0.model_name"),
+        ("datasets: [{name: terminal-bench, path: set}]\n", "datasets.0.name"),
+        ("datasets: [{path: nowhere}]\n", "datasets.0.path"),
+    ],
+)
+def test_what_cant_be_had_of_a_job_is_refused_by_file_and_field(
+    text: str, field: str, tmp_path: Path
+) -> None:
+    path = write_job(tmp_path, text)
+    with pytest.raises((InputError, InputErrors)) as caught:
+        import_harbor_job(path)
+    assert str(caught.value).startswith(f"{path}: {field}: ")
