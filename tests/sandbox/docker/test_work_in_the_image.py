@@ -131,10 +131,15 @@ async def test_an_agent_that_changed_only_its_work_is_judged_where_it_is(work: T
     assert kept.size == (work.folders.root / LAYER).stat().st_size
 
 
-@pytest.mark.parametrize(("keep", "is_taken"), [("always", True), ("never", False)])
-async def test_a_layer_is_taken_only_where_somebody_wants_it(work: Trial, keep: Keep, is_taken: bool) -> None:
+@pytest.mark.parametrize(
+    ("keep", "change", "is_taken"),
+    [("always", "flag", True), ("never", "flag", False), ("never", "afresh", False)],
+)
+async def test_a_layer_is_taken_only_where_somebody_wants_it(
+    work: Trial, keep: Keep, change: str, is_taken: bool
+) -> None:
     policy = make_policy(keep=KeepPolicy(workspace=keep, logs="always"))
-    work.experiment_changes = {"on_system_change": "flag", "policy": policy}
+    work.experiment_changes = {"on_system_change": change, "policy": policy}
     done = await work.carry_out()
     assert (work.folders.root / LAYER).exists() == is_taken
     assert ("layer_entries" in done.timing.barrier) == is_taken

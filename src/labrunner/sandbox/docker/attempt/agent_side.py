@@ -49,7 +49,7 @@ class AgentSide:
         stage, started = self.stage, time.monotonic()
         if run.agent is not None and not run.wrapper_killed:
             run = await BarrierProof(stage=self.stage, system=self._system).prove(run)
-            if is_layer_wanted(stage.spec):
+            if is_layer_wanted(stage.spec, is_left=stage.is_left(run)):
                 taken = await self._take_layer()
                 told = await self._make_patch() if taken.is_there else {}
                 run = replace(run, layer=taken, facts={**run.facts, **taken.facts(), **told})

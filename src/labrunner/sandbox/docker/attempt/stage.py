@@ -246,7 +246,7 @@ class Stage:
         Where the container has ended, its next life is counted already: it begins without another note.
         """
         goes_on = run.agent is not None and not run.wrapper_killed and not self.is_alive
-        is_next = goes_on and not self._is_left(run)
+        is_next = goes_on and not self.is_left(run)
         self.record = BarrierRecord(run=run, restarts=self.container.life + is_next)
         await asyncio.to_thread(write_record, self.spec.folders, self.record)
 
@@ -323,9 +323,9 @@ class Stage:
 
         Follows from what was written down at the barrier: whoever adopts the attempt decides the same.
         """
-        return not self.is_renewed and self.record is not None and self._is_left(self.record.run)
+        return not self.is_renewed and self.record is not None and self.is_left(self.record.run)
 
-    def _is_left(self, run: AgentRun) -> bool:
+    def is_left(self, run: AgentRun) -> bool:
         """Whether the container is left behind at this barrier, for a pristine one."""
         demands = self.spec.demands
         if run.agent is None or run.wrapper_killed:

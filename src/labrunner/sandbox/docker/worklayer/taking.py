@@ -38,10 +38,14 @@ CUT: Final = 200
 MOST_LINKS: Final = 40
 
 
-def is_layer_wanted(spec: SandboxSpec) -> bool:
-    """Whether somebody wants what the agent leaves in a folder of its image beyond its container."""
+def is_layer_wanted(spec: SandboxSpec, *, is_left: bool | None = None) -> bool:
+    """Whether somebody wants what the agent leaves in a folder of its image beyond its container.
+
+    Before its changes of the system are known, nobody can say whether the container is left (None).
+    """
     asked = spec.demands
-    is_asked = asked.keeps_work or asked.fresh_grader or asked.renews_changed or PATCH in asked.collect
+    may_be_left = asked.renews_changed if is_left is None else is_left
+    is_asked = asked.keeps_work or asked.fresh_grader or may_be_left or PATCH in asked.collect
     return is_asked and can_be_carried(spec.plan.workdir)
 
 
