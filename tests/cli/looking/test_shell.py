@@ -13,14 +13,24 @@ from tests.kit.waiting import wait_for
 SETUP = 'setup: {command: "echo prepared > ready.txt"}\n'
 
 
-@pytest.fixture(scope="module", params=["process", pytest.param("bubblewrap", marks=pytest.mark.bwrap)])
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an experiment and a run of it; the first of its three trials fails, and is kept."""
-    folder = tmp_path_factory.mktemp("shell") / "e"
-    write_experiment(folder, sandbox=request.param, tasks=3, agent=AGENT_SHOUTS, extra=SETUP)
+def run_in(folder: Path, sandbox: str) -> Path:
+    """Run a small experiment; the first of its two trials fails, and is kept."""
+    write_experiment(folder, sandbox=sandbox, tasks=2, agent=AGENT_SHOUTS, extra=SETUP)
     run = lab("run", cwd=folder)
     assert run.code == 0, run.err
     return folder
+
+
+@pytest.fixture(scope="module", params=["process", pytest.param("bubblewrap", marks=pytest.mark.bwrap)])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, in each kind of sandbox without a daemon."""
+    return run_in(tmp_path_factory.mktemp("shell") / "e", request.param)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, where the kind does not matter."""
+    return run_in(tmp_path_factory.mktemp("bare") / "e", "process")
 
 
 def find_trial(folder: Path, verdict: str) -> str:
@@ -112,14 +122,14 @@ def test_a_killed_shell_leaves_a_folder_that_the_next_one_removes(ran: Path) -> 
     assert find_scraps(ran) == []
 
 
-def test_a_workspace_that_was_not_kept_is_told_with_what_keeps_it(ran: Path) -> None:
-    told = lab("shell", "last", find_trial(ran, "pass"), "--", "true", cwd=ran)
+def test_a_workspace_that_was_not_kept_is_told_with_what_keeps_it(bare: Path) -> None:
+    told = lab("shell", "last", find_trial(bare, "pass"), "--", "true", cwd=bare)
     assert told.code == 2
     assert (
         "its workspace was not kept (keep.workspace is failed, and a run can be told --keep-workspace always)"
         in told.err
     )
-    assert f"the task as it begins: lab shell {ran / 'experiment.yaml'} t" in told.err
+    assert f"the task as it begins: lab shell {bare / 'experiment.yaml'} t" in told.err
 
 
 @pytest.mark.parametrize(
@@ -137,20 +147,20 @@ def test_a_workspace_that_was_not_kept_is_told_with_what_keeps_it(ran: Path) -> 
         (("harbor:nowhere", "t0"), "harbor:nowhere"),
     ],
 )
-def test_what_can_not_be_looked_at_is_refused(ran: Path, words: tuple[str, ...], told: str) -> None:
-    answer = lab("shell", *words, "--", "true", cwd=ran)
+def test_what_can_not_be_looked_at_is_refused(bare: Path, words: tuple[str, ...], told: str) -> None:
+    answer = lab("shell", *words, "--", "true", cwd=bare)
     assert answer.code == 2, answer.err
     assert told in answer.err
-    assert find_scraps(ran) == []
+    assert find_scraps(bare) == []
 
 
-def test_without_a_terminal_a_command_is_needed(ran: Path) -> None:
-    answer = lab("shell", "experiment.yaml", "t0", cwd=ran)
+def test_without_a_terminal_a_command_is_needed(bare: Path) -> None:
+    answer = lab("shell", "experiment.yaml", "t0", cwd=bare)
     assert answer.code == 2
     assert "standard input: is no terminal; give a command to run instead" in answer.err
 
 
-def test_a_setup_that_fails_is_told(ran: Path, tmp_path: Path) -> None:
+def test_a_setup_that_fails_is_told(tmp_path: Path) -> None:
     folder = write_experiment(
         tmp_path / "e", tasks=1, extra='setup: {command: "echo no such mirror >&2; exit 4"}\n'
     )
@@ -168,3 +178,15 @@ def test_secrets_are_those_that_have_a_value_here(tmp_path: Path) -> None:
     answer = lab("shell", "experiment.yaml", "t0", *look, cwd=folder, env={"GIVEN": "some-value"})
     assert answer.out == "some-value--\n"
     assert "without a value here: LACKING" in answer.err
+
+
+def test_a_grader_that_changed_since_is_told(bare: Path) -> None:
+    file = bare / "grader" / "grade.py"
+    text = file.read_text()
+    try:
+        file.write_text(f"{text}# mended\n")
+        answer = lab("shell", "last", "0", "--", "true", cwd=bare)
+    finally:
+        file.write_text(text)
+    assert answer.code == 0, answer.err
+    assert f"{bare / 'grader'} is not what it was when the run was made" in answer.err

@@ -21,7 +21,7 @@ from labrunner.experiment.resolving.load import load
 from labrunner.experiment.sources.importers import split_import
 from labrunner.runner.own_loop import run_alone
 from labrunner.runner.visiting.visit import Role, Visit, Whereabouts, pay_visit, tell_missing
-from labrunner.runner.visiting.visited import visit_task, visit_trial
+from labrunner.runner.visiting.visited import tell_changed, visit_task, visit_trial
 from labrunner.sandbox.execution import ExecCall, ExecEnd
 from labrunner.sandbox.terminals.person import TerminalCall
 from labrunner.solve.resolving.python_target import is_python_target
@@ -90,6 +90,8 @@ def shell(  # noqa: PLR0913 - the signature is the command line
         place = visit_trial(find_run(log_dir, target), what, attempt, _read_role(role, "grader"))
     if missing := list(tell_missing(place, secrets)):
         say_aside(f"without a value here: {', '.join(missing)}")
+    for told in tell_changed(place):
+        say_aside(told)
     end = run_alone(_stay_until_signal(place, secrets, log_dir, command or ()))
     raise typer.Exit(_tell_end(end))
 

@@ -1,9 +1,11 @@
 """Which trial, or task, somebody wants to look around in; what is missing is said with what to do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.problems import listed, nearest
+from labrunner.experiment.folders import digest_folder
 from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule, Slot
@@ -55,6 +57,17 @@ def visit_trial(paths: RunPaths, text: str, attempt: int | None, role: Role) -> 
     )
     _refuse_gone(place)
     return place
+
+
+def tell_changed(place: Whereabouts) -> Iterator[str]:
+    """Folders that a trial's phase would see, and that are not what they were when its run was made."""
+    task = place.experiment.tasks[place.slot.task_idx]
+    agent = place.experiment.variants[place.slot.variant_idx].agent
+    folder = task.grader.dir if place.role == "grader" else agent.dir
+    if place.work is None or folder is None or not Path(folder.path).is_dir():
+        return
+    if digest_folder(Path(folder.path)) != folder.digest:
+        yield f"{folder.path} is not what it was when the run was made"
 
 
 def _refuse_python(experiment: Experiment) -> None:
