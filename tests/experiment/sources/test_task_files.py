@@ -203,3 +203,10 @@ def test_a_pipe_is_not_waited_for(bench: Bench) -> None:
         "experiment.yaml:4: tasks: the task file 't.jsonl' can't be read: "
         "it is no plain file (a pipe or a device?)"
     )
+
+
+def test_a_task_file_that_is_not_there_is_told_with_what_may_be_meant(bench: Bench) -> None:
+    bench.write(tasks_jsonl='{"id": "a", "input": "x"}\n', task_csv="id,input\na,x\n", other_jsonl="")
+    told = bench.complaint(f"{HEAD}tasks: task.jsonl\n")
+    assert told.endswith("can't be read: No such file or directory; did you mean tasks.jsonl?")
+    assert "did you mean" not in bench.complaint(f"{HEAD}tasks: elsewhere/questions.jsonl\n")

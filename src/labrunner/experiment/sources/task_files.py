@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from labrunner.experiment.authoring.plain_file import read_authored
 from labrunner.experiment.authoring.problems import Problems, found
 from labrunner.experiment.sources.task_rows import Row, RowOrigin, SourceRequest
 
+CLOSE: Final = 0.6
+"""How much of a name must agree for it to be meant, of 1."""
 _LONGEST_CELL: Final = 1 << 30
 """Python's own limit, 128 KiB, is less than a long prompt."""
 
@@ -47,10 +50,19 @@ def _read_text(request: SourceRequest) -> str | None:
         return read_authored(path).decode("utf-8-sig")  # line ends inside cells stay as they are
     except UnicodeDecodeError as error:
         told = f"'{path}' is not UTF-8 text (byte {error.start}); save it as UTF-8"
+    except FileNotFoundError as error:
+        told = f"the task file '{path}' can't be read: {error.strerror}{_guess(path)}"
     except OSError as error:
         told = f"the task file '{path}' can't be read: {error.strerror}"
     request.problems.add(request.where, told)
     return None
+
+
+def _guess(path: Path) -> str:
+    """Files beside one that is not there which may be meant."""
+    beside = path.parent.glob(f"*{path.suffix}") if path.parent.is_dir() else ()
+    near = get_close_matches(path.stem, sorted(each.stem for each in beside), 3, CLOSE)
+    return f"; did you mean {' or '.join(f'{stem}{path.suffix}' for stem in near)}?" if near else ""
 
 
 def _jsonl_rows(path: Path, text: str, problems: Problems) -> Iterator[Row]:
