@@ -35,10 +35,10 @@ REFUSED: Final[Mapping[str, str]] = {
     "agent_setup_timeout_multiplier": "agents are installed before a run, not in it",
     "metrics": "figures are those of `lab show`",
     "user_agent": "a simulated user is not built",
-    "artifacts": "write them into the tasks, or use --set collect",
+    "artifacts": "write them into the tasks, or import the job and write `collect`",
     "extra_instruction_paths": "instructions are the tasks' own",
     "extra_instructions": "instructions are the tasks' own",
-    "source_jobs": "results are taken over by `lab retry` and --reuse",
+    "source_jobs": "results of earlier runs are taken over by `lab retry`",
     "plugins": "plugins are not built",
     "orchestrator": "is Harbor's old form; write n_concurrent_trials",
 }
