@@ -130,6 +130,34 @@ async def test_streams_are_read_frame_by_frame_however_they_come() -> None:
     assert asked[-1] == "POST /v1.47/exec/e/start"
 
 
+async def test_a_command_has_ended_when_the_engine_says_so_not_when_its_streams_end() -> None:
+    looks = iter([{"Running": True, "ExitCode": None}, {"Running": True}, {"Running": False, "ExitCode": 7}])
+
+    def say(call: str) -> list[bytes]:
+        if call.startswith("GET"):
+            return [answer(200, json.dumps(next(looks)).encode())]
+        is_start = call.endswith("/start")
+        return [UPGRADED + frame(2, b"no such file")] if is_start else [answer(201, b'{"Id": "e"}')]
+
+    async with engine_that(say) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        assert await engine.carry_out("c", ["rm", "x"], 20) == (7, "no such file")
+        await engine.close()
+
+
+async def test_a_command_that_never_ends_is_not_taken_for_one_that_went_well() -> None:
+    def say(call: str) -> list[bytes]:
+        if call.startswith("GET"):
+            return [answer(200, b'{"Running": true}')]
+        return [UPGRADED] if call.endswith("/start") else [answer(201, b'{"Id": "e"}')]
+
+    async with engine_that(say) as (place, _):
+        engine = Engine(f"tcp://{place}")
+        with pytest.raises(EngineGone, match="running a command: the engine did not answer in time"):
+            await engine.carry_out("c", ["rm", "x"], 0.3)
+        await engine.close()
+
+
 async def heard_within(attachment: Attachment, seconds: float) -> int:
     """How many times one must listen for this long until something is heard."""
     for tries in count(1):

@@ -21,7 +21,7 @@ from labrunner.sandbox.docker.engine.address import find_address
 from labrunner.sandbox.docker.engine.connection import EngineConnection, Json, Silence
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, blamed
 from labrunner.sandbox.docker.engine.hijacked import Attachment, HijackedStream
-from labrunner.sandbox.docker.engine.logins import compose_login, find_login
+from labrunner.sandbox.docker.engine.logins import compose_login, find_login, has_version
 from labrunner.sandbox.docker.engine.replies import (
     PATH_STAT,
     ContainerChange,
@@ -44,6 +44,7 @@ FAREWELL_S: Final = 10.0
 LONGEST_FAREWELL_S: Final = 120.0
 """The same for one that answers, but not what it was asked."""
 SIGN_OF_LIFE_S: Final = 3.0
+ASK_AGAIN_S: Final = 0.05
 MOST_SAID: Final = 2000
 """How many bytes are kept of what a command said."""
 _FOREGROUND: Final = b'{"Detach": false, "Tty": false}'
@@ -242,7 +243,7 @@ class Engine:
     async def pull(self, name: str) -> AsyncIterator[PullNews]:
         """Pull an image, logged in as the docker command is; yields what the engine tells on the way."""
         login = await asyncio.to_thread(find_login, name)
-        named = {"fromImage": name} if _has_version(name) else {"fromImage": name, "tag": "latest"}
+        named = {"fromImage": name} if has_version(name) else {"fromImage": name, "tag": "latest"}
         headers = {} if login is None else {"X-Registry-Auth": compose_login(login, name)}
         news = self._connection().lines("POST", f"images/create?{urlencode(named)}", headers=headers)
         async for line in self._pieces(f"pulling image {name}", news, self._silence.pull_s):
@@ -304,7 +305,10 @@ class Engine:
             async with asyncio.timeout(limit_s):
                 stream = await self._connection().hijack(f"exec/{call}/start", _FOREGROUND)
                 said = await stream.read_last(MOST_SAID)
-        return await self.call_status(call) or 0, said.decode(errors="replace")
+                # Its streams may end before it, and an engine tells of no end by itself.
+                while (status := await self.call_status(call)) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(ASK_AGAIN_S)
+        return status, said.decode(errors="replace")
 
     async def call(self, container: str, config: Json) -> HijackedStream:
         """Start a command in a running container, and give its output as a stream."""
@@ -391,9 +395,3 @@ class Engine:
 
 def _by_label(label: str) -> str:
     return quote(f'{{"label":["{label}"]}}')
-
-
-def _has_version(name: str) -> bool:
-    """Whether a name says which image is meant: without tag or digest the engine would pull them all."""
-    last = name.rpartition("/")[2]
-    return ":" in last or "@" in last

@@ -67,6 +67,12 @@ def registry_of(image: str) -> str:
     return first if is_host else HUB
 
 
+def has_version(image: str) -> bool:
+    """Whether a name says which image is meant: without tag or digest the engine would pull them all."""
+    last = image.rpartition("/")[2]
+    return ":" in last or "@" in last
+
+
 def compose_login(login: Mapping[str, str], image: str) -> str:
     """A login as the engine takes it with a pull."""
     where = {} if "identitytoken" in login else {"serveraddress": registry_of(image)}

@@ -70,13 +70,14 @@ async def make_patch(engine: Engine, container: str, layer: Path, workdir: str) 
     except EngineRefused as refusal:
         raise NoPatch(str(refusal)) from refusal
     await _run(engine, container, _DIFF.format(home=_HOME, workdir=place), DIFF_S)
-    packed = b""
+    packed = io.BytesIO()
     async with aclosing(engine.archive(container, f"{_HOME}/patch")) as pieces:
         async for piece in pieces:
-            packed += piece
-            if len(packed) > MOST:
+            packed.write(piece)
+            if packed.tell() > MOST:
                 raise NoPatch(f"it is larger than {MOST >> 20} MiB")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
         member = archive.next()
         content = archive.extractfile(member) if member is not None and member.isreg() else None
         return content.read() if content is not None else b""
