@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import SandboxFailed
-from labrunner.experiment.resolved import Folder, TaskSpec, WorkspaceFile
+from labrunner.experiment.resolved import TaskSpec, WorkspaceFile
 from labrunner.files.descriptors import write_file
 from labrunner.files.strangers.hostile import list_names, restore_rights
+from labrunner.files.strangers.placing import copy_over, find_place, unpack
 from labrunner.files.strangers.removal import remove
 from labrunner.records.encoding import canonical
 from labrunner.sandbox.door import AttemptFolders
@@ -61,7 +62,7 @@ def bring_grader(task: TaskSpec, folders: AttemptFolders) -> None:
     """Put the grader's files and the hidden answer in place. Only behind the barrier."""
     with SandboxFailed.during("bring_grader", f"putting the grader's files into {folders.grader}"):
         if task.grader.dir is not None:
-            _copy_tree(Path(task.grader.dir.path), folders.grader)
+            copy_over(Path(task.grader.dir.path), folders.grader)
         if task.has_target:
             target = canonical.encode_line(task.target)
             write_file(f"{folders.grader}/target.json", target, is_synced=False)
@@ -94,47 +95,26 @@ def _write_inputs(scene: AttemptScene) -> None:
         write_file(f"{inputs}/prompt.txt", task.prompt.encode(), is_synced=False)
 
 
-def fill_workspace(task: TaskSpec, workspace: Path) -> None:
-    """Put into an empty folder what a task's workspace starts with."""
+def fill_workspace(task: TaskSpec, workspace: Path, most: int | None = None) -> None:
+    """Put into an empty folder what a task's workspace starts with; of an archive, `most` bytes.
+
+    Raises Misplaced for what would lie elsewhere, and whatever its sources do.
+    """
     if task.workspace is not None:
-        unpack(task.workspace, workspace)
+        source = Path(task.workspace.path)
+        if source.is_dir():
+            copy_over(source, workspace)
+        else:
+            unpack(source, workspace, most)
     for file in task.files:
         _put_file(file, workspace)
 
 
-def unpack(source: Folder, into: Path) -> None:
-    """Copy a folder, or unpack an archive, into an existing folder."""
-    path = Path(source.path)
-    if path.is_dir():
-        _copy_tree(path, into)
-    elif path.suffix == ".zip":
-        import zipfile
-
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(into)
-    else:
-        import tarfile  # here, because few workspaces are archives and every command would wait for it
-
-        with tarfile.open(path) as archive:
-            archive.extractall(into, filter="data")
-
-
 def _put_file(file: WorkspaceFile, workspace: Path) -> None:
-    target = workspace / file.path
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = find_place(workspace, file.path)
     if file.source is None:
         target.write_text(file.content or "", encoding="utf-8")
     elif (source := Path(file.source.path)).is_dir():
-        _copy_tree(source, target)
+        copy_over(source, target)
     else:
-        shutil.copy(source, target)
-
-
-def _copy_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
-
-
-def _copy_file(source: str, target: str) -> None:
-    # Given a name here: an error that copytree itself collects has lost its number, and a full disk is one.
-    with SandboxFailed.during("prepare", f"copying {source} to {target}"):
-        shutil.copy2(source, target)
+        shutil.copy(source, find_place(target, source.name) if target.is_dir() else target)

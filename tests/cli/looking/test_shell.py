@@ -170,6 +170,16 @@ def test_a_setup_that_fails_is_told(tmp_path: Path) -> None:
     assert find_scraps(folder) == []
 
 
+def test_a_setup_that_put_a_pipe_in_place_of_its_log_is_not_waited_for(tmp_path: Path) -> None:
+    command = "cd ../logs && rm setup.stderr && mkfifo setup.stderr && exit 4"
+    folder = write_experiment(
+        tmp_path / "e", tasks=1, sandbox="process", extra=f'setup: {{command: "{command}"}}\n'
+    )
+    answer = lab("shell", "experiment.yaml", "t0", "--", "true", cwd=folder)
+    assert "the setup of task t0 ended with 4: " in answer.err
+    assert find_scraps(folder) == []
+
+
 def test_secrets_are_those_that_have_a_value_here(tmp_path: Path) -> None:
     folder = write_experiment(tmp_path / "e", tasks=1)
     text = (folder / "experiment.yaml").read_text().replace("agent: {", "agent: {secrets: [GIVEN, LACKING], ")

@@ -1,15 +1,23 @@
 """What changed in the workspace of a real run, whatever its agent wrote there."""
 
+import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from labrunner.files.layering.layerfile import LayerHead, write_layer
+from labrunner.files.layering.layernote import LAYER
+from labrunner.records.encoding import canonical
 from labrunner.records.rows import SlotRows
+from labrunner.records.seals import seal
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
+from labrunner.store.rows.single_records import read_run
 from labrunner.view.left.beginning import beginnings
 from labrunner.view.left.changetelling import LONGEST_TEXT, MOST_CHANGES
 from labrunner.view.left.keptfiles import find_kept
@@ -103,6 +111,20 @@ def test_a_file_of_a_kept_folder_is_found_by_its_digest(paths: RunPaths) -> None
                 assert len(file.read()) == change.size, change.path
 
 
+def test_a_file_of_a_layer_is_unpacked_once(paths: RunPaths) -> None:
+    (rows,) = iter_finished(paths)
+    layer = paths.attempt(rows.trial_id, 1) / LAYER
+    with write_layer(layer, LayerHead(folder="/testbed", image="img"), (1 << 20, 100)) as writer:
+        top, file = tarfile.TarInfo(""), tarfile.TarInfo("a.txt")
+        top.type, file.size = tarfile.DIRTYPE, 7
+        writer.add(top)
+        writer.add(file, io.BytesIO(b"content"))
+    kept = find_kept(paths, rows, 1, canonical.digest_bytes(b"content"))
+    layer.unlink()
+    with kept.open() as found:
+        assert (kept.ref.path, kept.ref.size, found.read()) == ("/testbed/a.txt", 7, b"content")
+
+
 def test_an_archive_is_held_against_what_it_unpacks_to(experiment: Path, tmp_path: Path) -> None:
     with tarfile.open(experiment / "start.tar", "w") as archive:
         for path in sorted((experiment / "start").iterdir()):
@@ -126,6 +148,36 @@ def test_sources_that_are_others_now_are_not_shown(experiment: Path, paths: RunP
     assert "old.txt" not in {change.path for change in workspace["changes"]}
     assert {change.how for change in workspace["changes"]} == {"kept"}
     assert "secret" not in str(workspace["changes"])
+
+
+def forge(paths: RunPaths, copy: Path, *files: dict[str, object]) -> RunPaths:
+    """A run whose task has other files, with digests and seal redone: as a stranger can hand it on."""
+    shutil.copytree(paths.root, copy, symlinks=True, ignore=shutil.ignore_patterns("pipe"))
+    forged = RunPaths(copy)
+    task = json.loads(forged.tasks.read_text())
+    data = canonical.encode_line(
+        task | {"files": [{"content": None, "source": None} | each for each in files]}
+    )
+    forged.tasks.write_bytes(data)
+    record = read_run(forged)
+    digests = msgspec.structs.replace(record.digests, tasks=canonical.digest_bytes(data))
+    sealed = seal(msgspec.structs.replace(record, digests=digests))
+    forged.run.write_bytes(canonical.encode_line(sealed))
+    return forged
+
+
+def test_looking_at_a_strangers_run_writes_nothing_elsewhere(
+    experiment: Path, paths: RunPaths, tmp_path: Path
+) -> None:
+    owned = tmp_path / "owned"
+    climbing = f"{'../' * 12}{owned.relative_to('/')}"
+    for number, path in enumerate((str(owned), climbing)):
+        forged = forge(paths, tmp_path / f"run-{number}", {"path": path, "content": "x"})
+        workspace = look(forged)[1]["workspace"]
+        assert not owned.exists()
+        assert "does not lie below the folder" in workspace["note"]
+    forged = forge(paths, tmp_path / "run-in", {"path": "f.txt", "content": "another\n"})
+    assert "f.txt" in {change.path for change in look(forged)[1]["workspace"]["changes"]}
 
 
 def test_what_was_changed_or_thrown_away_since_says_so(experiment: Path, paths: RunPaths) -> None:

@@ -10,8 +10,8 @@ from labrunner.errors import InputError
 from labrunner.files.layering.layerfile import LayerHead, write_layer
 from labrunner.files.layering.layernote import LAYER
 from labrunner.records.encoding.canonical import digest_bytes
-from labrunner.view.left.changetelling import ChangeTeller
-from labrunner.view.left.layertelling import find_in_layer, tell_layer
+from labrunner.view.left.changetelling import MOST_CHANGES, ChangeTeller
+from labrunner.view.left.layertelling import MOST_READ, find_in_layer, tell_layer
 
 FILES = {"a.py": b"print(1)\n", "deep/<b>.txt": b"<script>\n", "deep/data": b"\0\1"}
 
@@ -35,7 +35,7 @@ def write(path: Path) -> Path:
 
 def test_what_was_written_and_removed_is_told_with_content(tmp_path: Path) -> None:
     told = tell_layer(write(tmp_path / LAYER), ChangeTeller())
-    assert (told["folder"], told["left_out"]) == ("/testbed", 0)
+    assert (told["folder"], told["has_more"]) == ("/testbed", False)
     changes = told["changes"]
     assert isinstance(changes, list)
     found = {change.path: change for change in changes}
@@ -61,6 +61,36 @@ def test_a_file_of_it_is_found_by_digest(tmp_path: Path) -> None:
         with found[1] as copy:
             assert (found[0], copy.read()) == (f"/testbed/{name}", data)
     assert find_in_layer(path, digest_bytes(b"another")) is None
+
+
+def write_zeros(path: Path, *, size: int, count: int) -> Path:
+    """A layer whose members cost much to read, and little to send."""
+    with write_layer(path, LayerHead(folder="/testbed", image="img"), (1 << 40, 1 << 20)) as writer:
+        top = tarfile.TarInfo("")
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        writer.add(top)
+        for number in range(count):
+            member = tarfile.TarInfo(f"{number:05}")
+            member.size = size
+            writer.add(member, io.BytesIO(bytes(size)))
+    return path
+
+
+def test_a_layer_is_read_no_further_than_a_page_tells(tmp_path: Path) -> None:
+    path = write_zeros(tmp_path / LAYER, size=1 << 16, count=MOST_CHANGES + 200)
+    packed = path.read_bytes()
+    path.write_bytes(packed[: -len(packed) // 10])  # whoever reads on to here finds that it is broken
+    told = tell_layer(path, ChangeTeller())
+    assert isinstance(told["changes"], list)
+    assert (len(told["changes"]), told["has_more"]) == (MOST_CHANGES, True)
+
+
+def test_a_huge_file_of_a_layer_is_not_read(tmp_path: Path) -> None:
+    path = write_zeros(tmp_path / LAYER, size=MOST_READ, count=1)
+    path.write_bytes(path.read_bytes()[:-1000])
+    told = tell_layer(path, ChangeTeller())
+    assert (told["changes"], told["has_more"]) == ([], True)
+    assert find_in_layer(path, digest_bytes(b"")) is None
 
 
 def test_what_is_no_layer_says_so(tmp_path: Path) -> None:

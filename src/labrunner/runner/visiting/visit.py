@@ -27,6 +27,7 @@ from labrunner.sandbox import registry
 from labrunner.sandbox.door import Demands, GuestPaths, Phase, Sandbox, SandboxSpec
 from labrunner.sandbox.execution import LONGEST_S, ExecEnd
 from labrunner.sandbox.terminals.person import TerminalSandbox
+from labrunner.store.reading.logends import read_end
 from labrunner.trial import phases, preparation
 from labrunner.trial.assignment import Assignment, AttemptScene, TrialContext, set_scene
 from labrunner.trial.phases import AgentEnding
@@ -206,7 +207,7 @@ async def _held_open(
     """Run the setup, and have the sandbox open for calls; nothing of them is left."""
     ended = await sandbox.begin(setup, phase)
     if ended is not None and ended.exit_status != 0:
-        said = (scene.folders.logs / "setup.stderr").read_text(errors="replace").strip()[-SAID:]
+        said = (read_end(scene.folders.logs / "setup.stderr", SAID) or b"").decode(errors="replace").strip()
         raise SetupFailed(
             "setup_failed", f"the setup of task {scene.task.id} ended with {ended.exit_status}: {said}"
         )

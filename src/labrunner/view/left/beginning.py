@@ -1,7 +1,8 @@
 """What a task's workspace begins with, laid out anew as every attempt's was, for as long as it is looked at.
 
 Rules: sources are held to the digests that the run recorded, so that only what the task was made of is shown,
-and never another file of this machine whose path a run names. Nothing is written but into a place of our own.
+and never another file of this machine whose path a run names. Nothing is written but into a place of our own,
+wherever the run says that its files belong.
 """
 
 import shutil
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from labrunner.errors import InputError, LabError
+from labrunner.errors import InputError, LabError, SandboxFailed
 from labrunner.experiment.folders import Contents
 from labrunner.experiment.resolved import TaskSpec
 from labrunner.files.strangers.masking import Masker
@@ -62,7 +63,8 @@ class Beginnings:
             task = read_task(self.paths, task_id)
             check_sources(task)
             folder = Path(tempfile.mkdtemp(dir=self.place))
-            fill_workspace(task, folder)
+            with SandboxFailed.during("prepare", "laying out what it began with"):
+                fill_workspace(task, folder, MOST_BYTES)
             return LaidOut(folder=folder, entries={each.path: each for each in list_entries(folder)})
         except LabError as error:
             return error.describe()

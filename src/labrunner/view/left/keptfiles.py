@@ -6,6 +6,7 @@ Rules: the record's path is followed through no link. Text is cut to a window, a
 as the escapes that it becomes; whoever wants the bytes takes them as a download.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +34,13 @@ class KeptFile:
     attempt: int
     ref: FileRef
     folder: Path
-    layer: Path | None = None
-    """The layer that it lies in, where it is no file of its own."""
+    copy: IO[bytes] | None = None
+    """A copy of it, gone when closed, where it lies in a layer: which is too costly to be read again."""
 
     def open(self) -> IO[bytes]:
-        """Open it. Raises InputError where it is gone, or something else stands in its place."""
-        if self.layer is not None:
-            found = find_in_layer(self.layer, self.ref.digest)
-            if found is None:
-                raise InputError(
-                    "file", f"{self.ref.path} of attempt {self.attempt}: it is not there any more"
-                )
-            return found[1]
+        """Open it, once. Raises InputError where it is gone, or something else stands in its place."""
+        if self.copy is not None:
+            return self.copy
         try:
             return open_below(self.folder, self.ref.path)
         except OSError as error:
@@ -72,9 +68,11 @@ def find_kept(paths: RunPaths, rows: SlotRows, attempt: int, digest: str) -> Kep
             return KeptFile(attempt=attempt, ref=ref, folder=folder)
     layer = folder / LAYER
     if layer.is_file() and (found := find_in_layer(layer, digest)) is not None:
-        with found[1] as copy:
-            ref = FileRef(path=found[0], digest=digest, size=copy.seek(0, 2))
-        return KeptFile(attempt=attempt, ref=ref, folder=folder, layer=layer)
+        path, copy = found
+        copy.seek(0, os.SEEK_END)
+        ref = FileRef(path=path, digest=digest, size=copy.tell())
+        copy.seek(0)
+        return KeptFile(attempt=attempt, ref=ref, folder=folder, copy=copy)
     raise InputError("file", f"no file of attempt {attempt} of {rows.trial_id} has that digest")
 
 

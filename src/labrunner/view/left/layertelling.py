@@ -7,16 +7,19 @@ import hashlib
 import stat
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
 from labrunner.errors import InputError
-from labrunner.files.layering.layerreading import LayerReader, LayerRefused, open_layer
+from labrunner.files.layering.layerreading import Entry, LayerReader, LayerRefused, open_layer
 from labrunner.files.strangers.sealing import TreeEntry
 from labrunner.view.left.changetelling import LONGEST_TEXT, MOST_CHANGES, Change, ChangeTeller, Side
 
 MOST_READ: Final = 256 * 1024 * 1024
-"""Bytes of contents that are gone through."""
+"""Bytes of contents that are gone through; what follows is neither told, nor counted, nor found."""
+LEAST: Final = 4096
+"""What each entry is taken for, at least."""
 CHUNK: Final = 1 << 20
 _NOTHING: Final = Side(folder=Path(), entry=None)
 
@@ -25,11 +28,11 @@ def tell_layer(path: Path, teller: ChangeTeller) -> dict[str, object]:
     """What a layer holds, for a page."""
     try:
         with open_layer(path) as reader:
-            changes, left_out = _list(reader, teller)
+            changes, has_more = _list(reader, teller)
             return {
                 "folder": reader.head.folder,
                 "changes": changes,
-                "left_out": left_out,
+                "has_more": has_more,
                 "note": "a folder of the image: what was there before is not known here",
             }
     except FileNotFoundError:
@@ -48,10 +51,11 @@ def find_in_layer(path: Path, digest: str) -> tuple[str, IO[bytes]] | None:
 
 
 def _search(reader: LayerReader, digest: str) -> tuple[str, IO[bytes]] | None:
-    for member, content in reader.entries():
+    for member, content in filter(None, _go_through(reader)):
         if content is None:
             continue
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked closes it
+        # In memory as far as that goes: most members are small, and not the one that is sought.
+        copy = tempfile.SpooledTemporaryFile(max_size=CHUNK)  # noqa: SIM115 - whoever asked closes it
         if _copy(content, copy) == digest:
             copy.seek(0)
             return f"{reader.head.folder}/{member.name}", copy
@@ -59,21 +63,30 @@ def _search(reader: LayerReader, digest: str) -> tuple[str, IO[bytes]] | None:
     return None
 
 
-def _list(reader: LayerReader, teller: ChangeTeller) -> tuple[list[Change], int]:
-    """What is told of a layer, and how much of it is not."""
-    changes = [Change(path=told or ".", how="deleted", kind="file") for told in reader.head.removed]
-    left_out, read = max(0, len(changes) - MOST_CHANGES), 0
-    changes = changes[:MOST_CHANGES]
-    for member, content in reader.entries():
-        if member.isdir():
-            continue
-        if len(changes) >= MOST_CHANGES or read > MOST_READ:
-            left_out += 1
-            continue
-        read += member.size
-        if (told := teller.tell(_NOTHING, _side_of(member, content), "written")) is not None:
+def _list(reader: LayerReader, teller: ChangeTeller) -> tuple[list[Change], bool]:
+    """What is told of a layer, and whether there is more: to count that, it would have to be read."""
+    removed = reader.head.removed
+    changes = [Change(path=told or ".", how="deleted", kind="file") for told in removed[:MOST_CHANGES]]
+    if len(removed) > MOST_CHANGES:
+        return changes, True
+    for entry in _go_through(reader):
+        if entry is None or len(changes) == MOST_CHANGES:
+            return changes, True
+        if (told := teller.tell(_NOTHING, _side_of(*entry), "written")) is not None:
             changes.append(told)
-    return changes, left_out
+    return changes, False
+
+
+def _go_through(reader: LayerReader) -> Iterator[Entry | None]:
+    """All but folders, in order; at last None where what follows is too much for a page to wait for."""
+    left = MOST_READ
+    for member, content in reader.entries():
+        left -= max(LEAST, member.size)
+        if left < 0:
+            yield None
+            return
+        if not member.isdir():
+            yield member, content
 
 
 def _side_of(member: tarfile.TarInfo, content: IO[bytes] | None) -> Side:

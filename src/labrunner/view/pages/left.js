@@ -83,6 +83,7 @@ function Folders({ run, told }) {
     ${each.is_compared && !each.changes.length && html`<p class="dim">Nothing: it is as the task brought it.</p>`}
     <div class="changes">${each.changes.map((/** @type {any} */ change, /** @type {number} */ number) => html`<${Changed} key=${change.path} run=${run} told=${told} folder=${each.folder} change=${change} isOpen=${number < OPEN && change.how !== "kept"}/>`)}</div>
     ${each.left_out > 0 && html`<p class="dim">and ${counted(each.left_out, "more file", "more files")}</p>`}
+    ${each.has_more && html`<p class="dim">and more</p>`}
   </section>`);
 }
 

@@ -7,7 +7,7 @@ digest. What a person or a run's state is to blame for is an answer, with a sent
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 from aiohttp import web
@@ -193,6 +193,11 @@ def _find_kept(lookout: Lookout, wish: Wish) -> KeptFile:
     return find_kept(paths, rows, wish.count("attempt"), wish.text("digest"))
 
 
+def _open_kept(lookout: Lookout, wish: Wish) -> tuple[KeptFile, IO[bytes]]:
+    kept = _find_kept(lookout, wish)
+    return kept, kept.open()
+
+
 LOOKS: Final[dict[str, Look]] = {
     "runs": _runs,
     "run": _run,
@@ -244,8 +249,7 @@ def _raw(lookout: Lookout) -> Callable[[web.Request], Awaitable[web.StreamRespon
     async def answer(request: web.Request) -> web.StreamResponse:
         wish = Wish(request)
         try:
-            kept = await asyncio.to_thread(_find_kept, lookout, wish)
-            file = kept.open()
+            kept, file = await asyncio.to_thread(_open_kept, lookout, wish)
         except LabError as error:
             return _say(404, {"problem": error.describe()})
         with file:
