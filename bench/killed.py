@@ -31,6 +31,7 @@ class StuckExecutor(IdleExecutor):
 
     def __init__(self, stuck: int) -> None:
         """Take the slot of that trial."""
+        super().__init__()
         self._stuck = stuck
 
     async def carry_out(

@@ -10,6 +10,7 @@ ROOT = Path(labrunner.__file__).parent
 OTHERS = {
     "sandbox/bare.py": "process",  # whose memory is limited: a process alone, not a group
     "cli/keeping/init.py": "docker",  # a template
+    "interop/importers/harbor_job.py": "docker",  # Harbor's own word
 }
 
 

@@ -21,7 +21,9 @@ from tests.kit.store.driver import PLANNED, write_all
 from tests.kit.store.sample import committed_bytes
 
 ROOT = Path(__file__).parents[2]
-WRITING = [point for point in POINTS if not point.startswith(("open.", "recover.", "marks.", "depot."))]
+ELSEWHERE = ("open.", "recover.", "marks.", "depot.", "outages.", "layer.")
+"""Tried where they are reached: crash/test_outage, sandbox/docker/test_adoption, and others."""
+WRITING = [point for point in POINTS if not point.startswith(ELSEWHERE)]
 OPENING = [point for point in POINTS if point.startswith("open.")]
 
 pytestmark = pytest.mark.crash

@@ -33,28 +33,28 @@ ok=0
 """
 
 
-def tests_that(end: str) -> str:
+def judged_by(end: str) -> str:
     return f"{JUDGED}{end}\n"
 
 
 # What tests write, and what comes of it with the right answer, and with none: a score, or None for an error.
 KINDS: Mapping[str, tuple[str, float | None, float | None]] = {
     "text": (TEST, 1.0, 0.0),
-    "text_with_room": (tests_that(f'printf " %s.0 \\n" $ok >{REWARD}.txt'), 1.0, 0.0),
-    "fraction": (tests_that(f"printf .5 >{REWARD}.txt"), 0.5, 0.5),
-    "negative": (tests_that(f"printf -- -.5e1 >{REWARD}.txt"), -5.0, -5.0),
-    "object": (tests_that(f'echo "{{\\"reward\\": $ok}}" >{REWARD}.json'), 1.0, 0.0),
-    "both": (tests_that(f'echo "{{\\"reward\\": $ok}}" >{REWARD}.json; echo 7 >{REWARD}.txt'), 1.0, 0.0),
-    "truth": (tests_that(f'echo "{{\\"reward\\": true}}" >{REWARD}.json'), 1.0, 1.0),
-    "several": (tests_that(f'echo "{{\\"speed\\": 3, \\"reward\\": $ok}}" >{REWARD}.json'), 1.0, 0.0),
-    "one_of_its_own": (tests_that(f'printf "{{\\n \\"speed\\" : $ok }}\\n\\n" >{REWARD}.json'), 1.0, 0.0),
-    "exits": (tests_that(f"echo $ok >{REWARD}.txt; exit 3"), 1.0, 0.0),
-    "several_without_reward": (tests_that(f'echo "{{\\"a\\": 1, \\"b\\": $ok}}" >{REWARD}.json'), None, None),
-    "nothing": (tests_that("exit 0"), None, None),
-    "empty": (tests_that(f": >{REWARD}.txt"), None, None),
-    "words": (tests_that(f"echo good >{REWARD}.txt"), None, None),
-    "infinite": (tests_that(f"echo inf >{REWARD}.txt"), None, None),
-    "list": (tests_that(f"echo '[1]' >{REWARD}.json"), None, None),
+    "text_with_room": (judged_by(f'printf " %s.0 \\n" $ok >{REWARD}.txt'), 1.0, 0.0),
+    "fraction": (judged_by(f"printf .5 >{REWARD}.txt"), 0.5, 0.5),
+    "negative": (judged_by(f"printf -- -.5e1 >{REWARD}.txt"), -5.0, -5.0),
+    "object": (judged_by(f'echo "{{\\"reward\\": $ok}}" >{REWARD}.json'), 1.0, 0.0),
+    "both": (judged_by(f'echo "{{\\"reward\\": $ok}}" >{REWARD}.json; echo 7 >{REWARD}.txt'), 1.0, 0.0),
+    "truth": (judged_by(f'echo "{{\\"reward\\": true}}" >{REWARD}.json'), 1.0, 1.0),
+    "several": (judged_by(f'echo "{{\\"speed\\": 3, \\"reward\\": $ok}}" >{REWARD}.json'), 1.0, 0.0),
+    "one_of_its_own": (judged_by(f'printf "{{\\n \\"speed\\" : $ok }}\\n\\n" >{REWARD}.json'), 1.0, 0.0),
+    "exits": (judged_by(f"echo $ok >{REWARD}.txt; exit 3"), 1.0, 0.0),
+    "several_without_reward": (judged_by(f'echo "{{\\"a\\": 1, \\"b\\": $ok}}" >{REWARD}.json'), None, None),
+    "nothing": (judged_by("exit 0"), None, None),
+    "empty": (judged_by(f": >{REWARD}.txt"), None, None),
+    "words": (judged_by(f"echo good >{REWARD}.txt"), None, None),
+    "infinite": (judged_by(f"echo inf >{REWARD}.txt"), None, None),
+    "list": (judged_by(f"echo '[1]' >{REWARD}.json"), None, None),
 }
 
 

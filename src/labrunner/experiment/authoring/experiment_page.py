@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[type[Part], str]] = {
     task_row.TaskRow: "A task",
     authored.ResourcesPart: "resources of a task",
     task_row.SolutionPart: "solution of a task",
+    task_row.TaskAgentPart: "agent of a task",
     authored.VariantPart: "A variant",
     authored.SetupPart: "setup",
     authored.AgentPart: "agent",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import InputError
+from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
 from labrunner.interop.importers.foreign_values import escape
 from labrunner.interop.importers.harbor_task import FILE, SETUP_S, HarborTask, read_harbor_task
@@ -55,7 +56,7 @@ def experiment_fields(name: str) -> dict[str, Any]:
     """What holds for every task of Harbor's."""
     return {
         "name": name,
-        "sandbox": {"kind": "docker"},
+        "sandbox": {"kind": DOCKER},
         "setup": {
             "command": ["sh", "-c", escape(read_shim("harbor_setup"))],
             "user": "root",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.problems import Problems, found
+from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
 from labrunner.experiment.sources.registry import read_rows
 from labrunner.experiment.sources.task_rows import Row, SourceRequest
@@ -57,7 +58,7 @@ def import_swe_bench(path: Path) -> Imported:
     fields = {
         "name": path.stem,
         "tasks": rows,
-        "sandbox": {"kind": "docker", "workdir": WORKDIR},
+        "sandbox": {"kind": DOCKER, "workdir": WORKDIR},
         "setup": {
             "command": ["sh", "-c", escape(read_shim("swe_bench_setup"))],
             "user": "root",

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.document import read_document
+from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
 from labrunner.interop.importers.dockerfile import read_dockerfile
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, refuse_unknown
@@ -57,7 +58,7 @@ def import_terminal_bench(path: Path) -> Imported:
     fields = {
         "name": path.resolve().name,
         "tasks": rows,
-        "sandbox": {"kind": "docker"},
+        "sandbox": {"kind": DOCKER},
         "setup": {"command": ["mkdir", "-p", "/logs", "/agent-logs"], "user": "root"},
         "grader": {
             "command": ["sh", "-c", escape(read_shim("terminal_bench_grade"))],
