@@ -1,9 +1,11 @@
 """Every field of Harbor's own schema is mapped or refused; none is passed over."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from labrunner.interop.importers.foreign_files import MOST
 from labrunner.interop.importers.harbor_fields import MAPPED, REFUSED
 from labrunner.interop.importers.harbor_task import read_harbor_task
 from tests.kit.interop.harbor_tasks import TOML, write_task
@@ -135,6 +137,51 @@ def test_a_dockerfile_that_means_something_else_here_is_refused(
     [refusal] = read_harbor_task(folder).refused
     assert refusal.where == f"{folder}/{where}"
     assert problem in refusal.problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["task.toml", "instruction.md", "environment", "environment/Dockerfile", "environment/deep", "solution"],
+)
+def test_no_link_of_a_task_carries_a_file_of_this_machine_into_its_container(
+    name: str, tmp_path: Path
+) -> None:
+    folder = write_task(tmp_path / "set" / "one")
+    (folder / name).rename(tmp_path / "secret") if (folder / name).exists() else None
+    (folder / name).symlink_to(tmp_path / "secret")
+    task = read_harbor_task(folder)
+    assert [str(each) for each in task.refused] == [f"{folder}/{name}: leads out of the task's folder"]
+    assert task.row == {"id": "one"}
+
+
+def test_a_link_within_a_task_is_followed_and_one_to_itself_is_told(tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "one")
+    (folder / "instruction.md").rename(folder / "words.md")
+    (folder / "instruction.md").symlink_to("words.md")
+    assert read_harbor_task(folder).row["prompt"] == "Write 42 into answer.txt.\n"
+    (folder / "instruction.md").unlink()
+    (folder / "instruction.md").symlink_to("instruction.md")
+    [refusal] = read_harbor_task(folder).refused
+    assert str(refusal) == f"{folder}/instruction.md: can't be read: Too many levels of symbolic links"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["task.toml", "instruction.md"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "one")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    [refusal] = read_harbor_task(folder).refused
+    assert refusal.where == f"{folder}/{name}"
+    assert "no plain file" in refusal.problem
+
+
+def test_a_text_without_end_is_refused(tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "one")
+    with (folder / "instruction.md").open("wb") as file:
+        file.truncate(MOST + 1)
+    [refusal] = read_harbor_task(folder).refused
+    assert str(refusal) == f"{folder}/instruction.md: can't be read: it is larger than 16 MiB"
 
 
 def test_a_task_without_tests_and_one_with_a_link_to_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_an_agent_with_a_model_is_a_variant_that_reaches_it(tmp_path: Path) -> N
     assert fields["models"] == {"anthropic": {"dialect": "anthropic", "key": "ANTHROPIC_API_KEY"}}
 
 
+def test_a_variable_of_an_agent_that_comes_from_this_machine_is_a_secret(tmp_path: Path) -> None:
+    job = "agents: [{name: codex, env: {KEY: '${KEY}', PRICE: '5$'}}]\ntasks: [{path: set/a}]\n"
+    [variant] = import_harbor_job(write_job(tmp_path, job)).fields["variants"]
+    assert variant["agent"] == {"use": "codex", "env": {"PRICE": "5$$"}, "secrets": ["KEY"]}
+
+
+def test_what_a_job_says_of_nothing_is_taken_as_read(tmp_path: Path) -> None:
+    job = "install_only: false\nagent_setup_timeout_multiplier: 1.0\nplugins: []\ntasks: [{path: set/a}]\n"
+    assert [task["id"] for task in import_harbor_job(write_job(tmp_path, job)).fields["tasks"]] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("text", "field"),
     [
@@ -64,6 +75,10 @@ def test_an_agent_with_a_model_is_a_variant_that_reaches_it(tmp_path: Path) -> N
         ("environment: {type: modal}\n", "environment.type"),
         ("verifier: {disable: true}\n", "verifier.disable"),
         ("metrics: [{type: sum}]\n", "metrics"),
+        ("install_only: true\n", "install_only"),
+        ("environment: {delete: 1}\n", "environment.delete"),
+        ("retry: {max_retries: false}\n", "retry.max_retries"),
+        ("agents: [{name: codex, env: {KEY: '${OTHER}'}}]\n", "agents.0.env.KEY"),
         ("retry: {include_exceptions: [X]}\n", "retry.include_exceptions"),
         ("timeout_multiplier: 0\n", "timeout_multiplier"),
         ("agents: [{import_path: 'm:Agent'}]\n", "agents.0.import_path"),

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from labrunner.interop.importers.foreign_files import read_foreign
+
 _ESCAPED_END: Final = re.compile(r"\\[ \t]*\n")
 _COMMENT: Final = re.compile(r"^[ \t]*#.*\n", re.MULTILINE)
 _HEREDOC: Final = re.compile(r"<<-?\s*[\"']?[A-Za-z_]\w*")
@@ -34,7 +36,7 @@ class ImageWords:
 
 def read_dockerfile(path: Path) -> ImageWords:
     """Read a Dockerfile; OSError where it can't be read, UnicodeDecodeError where it is no text."""
-    return read_words(path.read_text(encoding="utf-8"))
+    return read_words(read_foreign(path))
 
 
 def read_words(text: str) -> ImageWords:
@@ -57,7 +59,11 @@ def read_words(text: str) -> ImageWords:
 
 def _copy(words: ImageWords) -> ImageWords:
     return ImageWords(
-        workdir=words.workdir, user=words.user, env=dict(words.env), entrypoint=words.entrypoint
+        workdir=words.workdir,
+        user=words.user,
+        env=dict(words.env),
+        entrypoint=words.entrypoint,
+        healthcheck=words.healthcheck,
     )
 
 

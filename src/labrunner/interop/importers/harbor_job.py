@@ -12,7 +12,7 @@ from typing import Any, Final
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.authoring.document import read_document
 from labrunner.experiment.sources.importers import Imported
-from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, refuse_unknown
+from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, refuse_unknown, take_variables
 from labrunner.interop.importers.harbor import experiment_fields, find_tasks, place_row
 from labrunner.interop.importers.harbor_task import NO_LIMIT_S, read_harbor_task
 
@@ -89,13 +89,24 @@ def import_harbor_job(path: Path) -> Imported:
 
 def _refuse_rest(job: ForeignTable) -> None:
     for name, problem in REFUSED.items():
-        if job.values.get(name) not in (None, False, 1, 1.0, [], {}):
+        value = job.values.get(name)
+        is_neutral = name.endswith("_multiplier") and _is_same(value, 1)
+        if not _says_nothing(value) and not is_neutral:
             job.refuse(name, problem)
     for part, allowed in _PARTS.items():
         table = job.below(part)
         for name, value in table.values.items():
-            if value not in (None, [], {}, allowed.get(name)):
+            if value not in (None, [], {}) and not _is_same(value, allowed.get(name)):
                 table.refuse(name, f"{value!r} can't be had here")
+
+
+def _says_nothing(value: object) -> bool:
+    return value is None or value is False or value in ([], {})
+
+
+def _is_same(value: object, wanted: object) -> bool:
+    """Whether a value is the wanted one, where `true` is no 1 and `false` no 0."""
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
 
 
 def _retries(job: ForeignTable) -> int:
@@ -103,7 +114,7 @@ def _retries(job: ForeignTable) -> int:
     for name, value in retry.values.items():
         if name != "max_retries" and value not in (None, [], {}):
             retry.refuse(name, "what is tried again, and after how long, follows from the cause of an error")
-    return 0 if retry.values.get("max_retries") in (None, 0) else retry.count("max_retries") or 0
+    return 0 if _is_same(retry.values.get("max_retries"), 0) else retry.count("max_retries") or 0
 
 
 def _multipliers(job: ForeignTable) -> dict[str, float]:
@@ -130,7 +141,7 @@ def _agents(job: ForeignTable) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     for position, given in enumerate(_maps(job, "agents") or [{"name": "oracle"}]):
         table = ForeignTable(values=given, refusals=job.refusals, name=f"agents.{position}")
         for key, value in given.items():
-            if key not in {"name", "model_name", "env"} and value not in (None, [], {}, False):
+            if key not in {"name", "model_name", "env"} and not _says_nothing(value):
                 table.refuse(
                     key, "can't be told to an agent by name; write an agent's file, and a variant of your own"
                 )
@@ -139,8 +150,10 @@ def _agents(job: ForeignTable) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             table.refuse("name", "is missing; agents by import path are not built")
             continue
         agent: dict[str, Any] = {"use": _NAMES.get(name, name)}
-        env = {key: escape(value) for key, value in table.variables("env")}
+        secrets: list[str] = []
+        env = take_variables(table, "env", secrets)
         agent |= {"env": env} if env else {}
+        agent |= {"secrets": secrets} if secrets else {}
         model = table.text("model_name")
         if model is not None:
             agent["model"] = _model(table, model, models)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.interop.importers.dockerfile import ImageWords, read_dockerfile
+from labrunner.interop.importers.foreign_files import read_foreign, refuse_leaving
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, number, take_variables
 from labrunner.interop.importers.harbor_fields import check_fields
 from labrunner.interop.importers.harbor_network import find_baseline, find_override
@@ -56,14 +57,15 @@ class HarborTask:
 def read_harbor_task(folder: Path) -> HarborTask:
     """Read a task folder; what can't be had of it is in `refused`."""
     refusals, name = Refusals(file=folder / FILE), folder.resolve().name
-    table = ForeignTable(values=_read_toml(folder / FILE, refusals), refusals=refusals)
+    values = {} if refuse_leaving(folder, refusals) else _read_toml(folder / FILE, refusals)
+    table = ForeignTable(values=values, refusals=refusals)
     row = _TaskReading(folder, table).row() if not refusals.noted else {"id": name}
     return HarborTask(id=name, row=row, refused=tuple(refusals.noted))
 
 
 def _read_toml(path: Path, refusals: Refusals) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_foreign(path))
     except tomllib.TOMLDecodeError as error:
         refusals.add("", f"is not valid TOML: {error}")
     except UnicodeDecodeError as error:
@@ -127,17 +129,6 @@ class _TaskReading:
             self._refusals.of(self._folder / "tests" / "test.sh").add(
                 "", "is missing: nothing judges the task"
             )
-        for name in ("tests", "solution"):
-            for link in self._leaving(self._folder / name):
-                self._refusals.of(link).add("", "leads out of the task's folder")
-
-    def _leaving(self, folder: Path) -> Iterator[Path]:
-        root = self._folder.resolve()
-        if folder.is_symlink() and not folder.resolve().is_relative_to(root):
-            yield folder
-        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-            if path.is_symlink() and not path.resolve().is_relative_to(root):
-                yield path
 
     def _read_image(self) -> ImageWords:
         path = self._folder / "environment" / "Dockerfile"
@@ -152,10 +143,12 @@ class _TaskReading:
     def _prompt(self) -> str:
         path = self._folder / "instruction.md"
         try:
-            return without_canary(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            self._refusals.of(path).add("", f"can't be read: {error}")
-            return ""
+            return without_canary(read_foreign(path))
+        except UnicodeDecodeError as error:
+            self._refusals.of(path).add("", f"is not UTF-8 text (byte {error.start})")
+        except OSError as error:
+            self._refusals.of(path).add("", f"can't be read: {error.strerror}")
+        return ""
 
     def _container(self) -> dict[str, Any]:
         """The image, or what it is built from; what of it does not hold here is refused."""

@@ -12,7 +12,8 @@ from labrunner.errors import InputError
 from labrunner.experiment.authoring.document import read_document
 from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
-from labrunner.interop.importers.dockerfile import read_dockerfile
+from labrunner.interop.importers.dockerfile import ImageWords, read_dockerfile
+from labrunner.interop.importers.foreign_files import refuse_leaving
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, refuse_unknown
 from labrunner.interop.importers.shims import read_shim
 from labrunner.solve.resolving.compose import Surroundings, read_service
@@ -96,6 +97,8 @@ class _Reading:
 
     def row(self) -> dict[str, Any]:
         """The task row; what is refused is noted."""
+        if refuse_leaving(self._folder, self._refusals):
+            return {}
         try:
             values = read_document(self._folder / FILE, "a task is a map of fields").data
         except InputError as error:
@@ -105,6 +108,7 @@ class _Reading:
         refuse_unknown(table, MAPPED, "terminal-bench's task.yaml")
         self._check(table)
         around = self._surroundings()
+        image = self._image(around)
         limits = {name: around.sandbox[name] for name in _LIMITS if name in around.sandbox}
         network = around.agent.get("network", "full")
         agent = {"network": network, **({"user": around.agent["user"]} if "user" in around.agent else {})}
@@ -112,7 +116,7 @@ class _Reading:
             "prompt": table.text("instruction") or "",
             "build": self._build(around),
             "image": around.sandbox.get("image"),
-            "workdir": around.sandbox.get("workdir") or self._workdir(around),
+            "workdir": self._workdir(around, image),
             "resources": limits,
             "env": {name: escape(value) for name, value in around.env.items()},
             "agent": agent,
@@ -167,18 +171,39 @@ class _Reading:
             return None
         return str(self._place / Path(given).resolve().relative_to(self._folder.resolve()))
 
-    def _workdir(self, around: Surroundings) -> str | None:
-        dockerfile = Path(around.sandbox.get("build", self._folder)) / "Dockerfile"
-        words = read_dockerfile(dockerfile) if dockerfile.is_file() else None
+    def _image(self, around: Surroundings) -> ImageWords | None:
+        """What the Dockerfile says, if there is one; what of it does not hold here is refused."""
+        dockerfile = self._dockerfile(around)
         told = self._refusals.of(dockerfile)
-        if words is None or words.workdir is None or "$" in words.workdir:
-            told.add("WORKDIR", "is missing, so it is not known where agents work")
+        if not dockerfile.is_file():
+            return None
+        try:
+            words = read_dockerfile(dockerfile)
+        except UnicodeDecodeError as error:
+            told.add("", f"is not UTF-8 text (byte {error.start})")
+            return None
+        except OSError as error:
+            told.add("", f"can't be read: {error.strerror}")
             return None
         if words.entrypoint:
             told.add("ENTRYPOINT", "would not be run: `lab` starts its containers itself")
+        if words.healthcheck is not None:
+            told.add("HEALTHCHECK", "is not run here; leave it out")
         if words.needs_buildkit is not None:
             told.add("", f"{words.needs_buildkit} takes BuildKit, and images are built here without it")
-        return words.workdir
+        return words
+
+    def _workdir(self, around: Surroundings, image: ImageWords | None) -> str | None:
+        if "workdir" in around.sandbox:
+            return str(around.sandbox["workdir"])
+        if image is None or image.workdir is None or "$" in image.workdir:
+            told = self._refusals.of(self._dockerfile(around))
+            told.add("WORKDIR", "is missing, so it is not known where agents work")
+            return None
+        return image.workdir
+
+    def _dockerfile(self, around: Surroundings) -> Path:
+        return Path(around.sandbox.get("build", self._folder)) / "Dockerfile"
 
     def _solution(self) -> dict[str, Any] | None:
         if not (self._folder / "solution.sh").is_file():

@@ -6,9 +6,9 @@ git config --global --add safe.directory '*' && git rev-parse --quiet --verify H
     exit 1
 }
 kept=$(git symbolic-ref --quiet HEAD) count=0
-for remote in $(git remote); do git remote remove "$remote"; done
+for remote in $(git remote); do git remote remove "$remote" || exit 1; done
 for ref in $(git for-each-ref --format='%(refname)'); do
-    [ "$ref" = "$kept" ] || { git update-ref -d "$ref" && count=$((count + 1)); }
+    [ "$ref" = "$kept" ] || { git update-ref -d "$ref" && count=$((count + 1)); } || exit 1
 done
 rm -f .git/FETCH_HEAD .git/ORIG_HEAD .git/MERGE_HEAD
 git reflog expire --expire=now --expire-unreachable=now --all && git gc --quiet --prune=now || exit 1

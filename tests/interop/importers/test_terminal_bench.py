@@ -1,0 +1,61 @@
+"""Task folders of terminal-bench before Harbor as experiments."""
+
+from pathlib import Path
+
+import pytest
+
+from labrunner.errors import InputError
+from labrunner.interop.importers.terminal_bench import import_terminal_bench
+from tests.kit.interop.terminal_bench_tasks import COMPOSE, write_classic
+
+
+def refusals_of(folder: Path) -> list[InputError]:
+    return list(import_terminal_bench(folder).refused[folder.name])
+
+
+def test_a_task_works_where_its_compose_file_or_its_dockerfile_says(tmp_path: Path) -> None:
+    write_classic(tmp_path / "set" / "a")
+    write_classic(tmp_path / "set" / "b", compose=COMPOSE.replace("image:", "working_dir: /own\n    image:"))
+    imported = import_terminal_bench(tmp_path / "set")
+    assert imported.refused == {"a": (), "b": ()}
+    assert [row["workdir"] for row in imported.fields["tasks"]] == ["/app", "/own"]
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "problem"),
+    [
+        ("ENTRYPOINT serve", "Dockerfile: ENTRYPOINT", "would not be run"),
+        ("HEALTHCHECK CMD true", "Dockerfile: HEALTHCHECK", "not run here"),
+        ("RUN --mount=type=cache,target=/c true", "Dockerfile", "BuildKit"),
+    ],
+)
+@pytest.mark.parametrize("compose", [COMPOSE, COMPOSE.replace("image:", "working_dir: /own\n    image:")])
+def test_a_dockerfile_that_means_something_else_is_refused_wherever_work_lies(
+    line: str, where: str, problem: str, compose: str, tmp_path: Path
+) -> None:
+    folder = write_classic(tmp_path / "one", compose=compose)
+    (folder / "Dockerfile").write_text(f"FROM base\nWORKDIR /app\n{line}\n")
+    [refusal] = refusals_of(folder)
+    assert refusal.where == f"{folder}/{where}"
+    assert problem in refusal.problem
+
+
+def test_a_dockerfile_that_is_no_text_refuses_its_own_task_only(tmp_path: Path) -> None:
+    write_classic(tmp_path / "fine")
+    folder = write_classic(
+        tmp_path / "odd", compose=COMPOSE.replace("image:", "working_dir: /own\n    image:")
+    )
+    (folder / "Dockerfile").write_bytes(b"FROM base\nLABEL a=\xff\n")
+    refused = import_terminal_bench(tmp_path).refused
+    assert refused["fine"] == ()
+    assert [str(each) for each in refused["odd"]] == [f"{folder}/Dockerfile: is not UTF-8 text (byte 18)"]
+
+
+@pytest.mark.parametrize("name", ["task.yaml", "docker-compose.yaml", "Dockerfile", "tests"])
+def test_no_link_of_a_classic_task_carries_a_file_of_this_machine_into_its_container(
+    name: str, tmp_path: Path
+) -> None:
+    folder = write_classic(tmp_path / "one")
+    (folder / name).rename(tmp_path / "secret")
+    (folder / name).symlink_to(tmp_path / "secret")
+    assert [str(each) for each in refusals_of(folder)] == [f"{folder}/{name}: leads out of the task's folder"]
