@@ -126,6 +126,7 @@ def test_a_file_that_would_change_what_happens_is_refused(name: str, problem: st
         ),
         ("FROM x\nWORKDIR /app\nRUN <<EOF\ntrue\nEOF\n", "environment/Dockerfile", "BuildKit"),
         ("FROM x\nRUN true\n", "task.toml: environment.workdir", "no WORKDIR"),
+        ("FROM x\nARG WHO\nUSER $WHO\nWORKDIR /app\n", "environment/Dockerfile: USER", "$WHO"),
         (None, "environment/Dockerfile", "is missing"),
     ],
 )

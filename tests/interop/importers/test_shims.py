@@ -1,8 +1,11 @@
 """Scripts that go into containers of other people's tasks, run here by hand."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from labrunner.interop.importers.shims import read_shim
 
@@ -47,3 +50,63 @@ def test_a_history_that_cant_be_scrubbed_is_not_said_to_be(tmp_path: Path) -> No
     done = call(read_shim("swe_bench_setup"), repository)
     assert (done.returncode, done.stdout) == (1, "")
     assert (tmp_path / "refused").exists()
+
+
+PLACES = ("/usr", "/bin", "/lib", "/lib64")
+
+
+def judge(folder: Path, user: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run the grader of a Harbor task in an image of two users, where nobody but root can be had."""
+    for name in ("etc", "tests", "out"):
+        (folder / name).mkdir()
+    (folder / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n")
+    (folder / "etc" / "group").write_text("root:x:0:\napp:x:1000:\n")
+    (folder / "tests" / "test.sh").write_text("#!/bin/sh\nid -u >/logs/verifier/reward.txt\n")
+    score = folder / "out" / "score.json"
+    mounts = [word for place in PLACES if Path(place).exists() for word in ("--ro-bind", place, place)]
+    mounts += ["--bind", str(folder / "out"), "/out", "--ro-bind", str(folder / "etc"), "/etc"]
+    mounts += ["--ro-bind", str(folder / "tests"), "/given", "--dev", "/dev"]
+    env = {"LAB_TEST_USER": user, "AGENTLAB_GRADER_DIR": "/given"}
+    env |= {"AGENTLAB_BENCHMARK_SCORE_PATH": "/out/score.json", "PATH": "/usr/bin:/bin:/usr/sbin"}
+    words = [
+        "bwrap",
+        "--unshare-user",
+        "--uid",
+        "0",
+        "--gid",
+        "0",
+        *mounts,
+        "sh",
+        "-c",
+        read_shim("harbor_grade"),
+    ]
+    return subprocess.run(words, env=env, check=False, capture_output=True, text=True), score
+
+
+@pytest.mark.parametrize("user", ["", "root", "0", "root:root", "0:0"])
+def test_tests_of_harbor_run_as_root_where_root_is_meant(user: str, tmp_path: Path) -> None:
+    done, score = judge(tmp_path, user)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(score.read_text()) == {"score": 0, "metrics": {"test_exit_status": 0}}
+
+
+@pytest.mark.parametrize(
+    ("user", "problem"),
+    [
+        ("ghost", "the image knows no user 'ghost'"),
+        ("$UID", "the image knows no user '$UID'"),
+        ("ghost:app", "the image knows no user 'ghost'"),
+        ("app:ghosts", "the image knows no group 'ghosts'"),
+        ("app:app", "test.sh exited with 1 and wrote neither"),
+        ("1000:1000", "test.sh exited with 1 and wrote neither"),
+        ("app:0", "without setpriv"),
+        ("7:8", "without setpriv"),
+    ],
+)
+def test_tests_of_harbor_never_run_as_root_where_another_is_meant(
+    user: str, problem: str, tmp_path: Path
+) -> None:
+    done, score = judge(tmp_path, user)
+    assert done.returncode == 1
+    assert problem in done.stderr + done.stdout
+    assert not score.exists()

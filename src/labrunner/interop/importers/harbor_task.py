@@ -254,7 +254,7 @@ class _TaskReading:
                 "-c",
                 escape(read_shim("harbor_setup")),
                 "setup",
-                self._image.user or "",
+                (self._image.user or "").partition(":")[0],
                 *words,
             ],
             "timeout_s": SETUP_S + limit_s,
@@ -270,6 +270,10 @@ class _TaskReading:
         }
         env |= take_variables(self._verifier, "env", secrets)
         user = self._verifier.user("user") or self._image.user
+        if self._image.user is not None and "$" in self._image.user:
+            told = "who that is, is not known before the image is built; write the name"
+            dockerfile = self._refusals.of(self._folder / "environment" / "Dockerfile")
+            dockerfile.add("USER", f"{self._image.user!r}: {told}")
         if user is not None:
             env[USER] = escape(user)
         grader = {

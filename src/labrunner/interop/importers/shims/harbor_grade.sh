@@ -14,22 +14,43 @@ rm -rf /tests $log && mkdir -p $log /logs/agent /logs/artifacts && chmod 777 $lo
     cp -R "$AGENTLAB_GRADER_DIR" /tests && rm -rf /tests/.command && chmod 755 /tests /tests/test.sh ||
     give_up "/tests and $log can't be made anew"
 
-uid=0 gid=0 home=/root name=root
-while IFS=: read -r login _ number group _ place _; do
-    if [ "$login" = "${who:-root}" ] || [ "$number" = "$who" ]; then
-        name=$login uid=$number gid=$group home=$place
+# Who is as in a Dockerfile's USER: a name or a number, and perhaps a group behind a colon. What is not known here
+# is nobody: tests never run as root because a name was not found.
+group='' uid='' gid=0 home=/ name=''
+case $who in *:*) group=${who#*:} who=${who%%:*} ;; esac
+: "${who:=root}"
+while IFS=: read -r login _ number own _ place _; do
+    if [ "$login" = "$who" ] || [ "$number" = "$who" ]; then
+        name=$login uid=$number gid=$own home=$place
         break
     fi
 done </etc/passwd
-case $who in *[!0-9]* | '') ;; *) uid=$who ;; esac
+case $who in
+    root | 0) uid=0 home=${name:+$home} home=${home:-/root} ;;
+    *[!0-9]*) [ -n "$uid" ] || give_up "the image knows no user '$who', who is to run the tests" ;;
+    *) uid=$who ;;
+esac
+primary=$gid
+case $group in
+    *[!0-9]*)
+        gid=''
+        while IFS=: read -r word _ number _; do
+            [ "$word" != "$group" ] || gid=$number
+        done </etc/group
+        [ -n "$gid" ] || give_up "the image knows no group '$group', which is to run the tests"
+        ;;
+    ?*) gid=$group ;;
+esac
 HOME=$home
 export HOME
 
 (
-    if [ "$uid" = 0 ]; then exec /tests/test.sh; fi
+    if [ "$uid:${group:+$gid}" = 0: ] || [ "$uid:$gid" = 0:0 ]; then exec /tests/test.sh; fi
     if setpriv --reuid "$uid" --regid "$gid" --clear-groups true 2>/dev/null; then
         exec setpriv --reuid "$uid" --regid "$gid" --clear-groups /tests/test.sh
     fi
+    [ -n "$name" ] && [ "$gid" = "$primary" ] ||
+        give_up "without setpriv, tests can't be run by user $uid and group $gid"
     exec su -p -s /bin/sh "$name" -c 'exec /tests/test.sh'
 ) >$log/test-stdout.txt 2>&1
 status=$?
