@@ -1,6 +1,6 @@
 """Whole trials in containers: an agent, a grader, and what becomes of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ def shell(script: str) -> tuple[str, ...]:
 
 def python(script: str) -> tuple[str, ...]:
     return ("python3", "-I", "-c", script.replace("$", "$$"))
+
+
+async def by_list() -> DockerMaker:
+    """Makes containers on an engine whose own folders do not tell."""
+    maker = DockerMaker()
+    maker._facts = replace(await maker.engine.facts(), remaps_users=True)
+    return maker
 
 
 @dataclass(kw_only=True)

@@ -14,7 +14,7 @@ from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Demands
 from tests.kit.builders import make_sandbox
 from tests.kit.docker.testimages import GIT, ensure
-from tests.kit.docker.trials import PASS, Trial, shell
+from tests.kit.docker.trials import PASS, Trial, by_list, shell
 
 COMMIT = ("-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "base")
 
@@ -81,6 +81,26 @@ git config core.worktree /usr
     assert "+4\n" in patch
     assert "+++ b/.gitattributes" in patch
     assert "\n+forged" not in patch
+
+
+@pytest.mark.parametrize("way", ["upper", "list"])
+async def test_files_that_the_repository_has_by_other_names_are_in_the_patch(work: Trial, way: str) -> None:
+    """One that the image's repository has, too, with other content; one that it does not have."""
+    forge = "echo mine > .git/description; ln .git/description told"
+    work.agent = shell(f"{forge}; echo new > .git/new; ln .git/new one; ln one two")
+    work.maker = await by_list() if way == "list" else None
+    await work.carry_out()
+    patch = (work.folders.root / PATCH_FILE).read_text()
+    assert [line for line in patch.splitlines() if line.startswith("diff")] == [
+        "diff --git a/one b/one",
+        "diff --git a/told b/told",
+        "diff --git a/two b/two",
+    ]
+    assert [line for line in patch.splitlines() if line.startswith("+") and "+++" not in line] == [
+        "+new",
+        "+mine",
+        "+new",
+    ]
 
 
 @pytest.mark.parametrize("agent", ["cd /; rm -rf /app", "rm -rf .git gone kept .gitignore"])

@@ -13,7 +13,6 @@ from labrunner.files.layering.layernote import LAYER
 from labrunner.files.layering.layerreading import open_layer
 from labrunner.records.completion import Graded
 from labrunner.sandbox.docker.attempt.sandbox import DockerSandbox
-from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import Demands
 from labrunner.sandbox.execution import ExecCall
 from labrunner.view.left.changetelling import ChangeTeller
@@ -22,7 +21,7 @@ from tests.kit.builders import make_policy
 from tests.kit.docker.plainuser import NOBODY, give_to_nobody, lab_as_plain_user, plain_place
 from tests.kit.docker.site import Site
 from tests.kit.docker.testimages import WORK_IN_A_VOLUME, WORKBENCH, Images
-from tests.kit.docker.trials import FAIL, PASS, Trial, python, shell
+from tests.kit.docker.trials import FAIL, PASS, Trial, by_list, python, shell
 from tests.kit.sandbox.place import sh
 
 CHANGES = """
@@ -75,17 +74,10 @@ async def in_place(work: Trial) -> list[str]:
     return seen(same)
 
 
-async def by_list(work: Trial) -> DockerMaker:
-    """Makes containers on an engine whose own folders do not tell."""
-    maker = DockerMaker()
-    maker._facts = replace(await maker.engine.facts(), remaps_users=True)
-    return maker
-
-
 @pytest.mark.parametrize("way", ["upper", "list"])
 async def test_a_fresh_container_has_all_that_was_changed_in_the_image(work: Trial, way: str) -> None:
     work.grader_changes = {"where": "fresh"}
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     done = await work.carry_out()
     assert isinstance(done.end, Graded)
     assert (done.end.verdict, done.barrier) == ("pass", "fresh_container"), done
@@ -93,6 +85,20 @@ async def test_a_fresh_container_has_all_that_was_changed_in_the_image(work: Tri
     assert "linked" in seen(work)
     assert "made/x 4755 0 0 2 981173106" in seen(work)
     assert int(done.timing.barrier["layer_entries"]) > 10
+
+
+@pytest.mark.parametrize("way", ["upper", "list"])
+async def test_links_and_pipes_with_two_names_are_carried_under_both(work: Trial, way: str) -> None:
+    work.agent = shell("cd /app; ln -s kept.txt b; ln b c; mkdir d; ln b d/e; mkfifo p; ln p q")
+    work.grader = shell(
+        f"cd /app; readlink b; readlink c; readlink d/e; test -p p && test -p q && echo pipes; {FAIL}"
+    )
+    work.grader_changes = {"where": "fresh"}
+    work.maker = await by_list() if way == "list" else None
+    done = await work.carry_out()
+    assert isinstance(done.end, Graded), done
+    assert done.end.verdict == "fail"
+    assert seen(work) == ["kept.txt", "kept.txt", "kept.txt", "pipes"]
 
 
 async def test_a_changed_system_is_left_behind_and_the_work_is_not(work: Trial) -> None:
@@ -178,7 +184,7 @@ ANEW = "rm -rf /app; mkdir /app; echo 1 > /app/one"
 )
 async def test_a_working_directory_that_is_gone_is_gone(work: Trial, way: str, agent: str) -> None:
     work.agent, work.grader_changes = shell(f"cd /; {agent}"), {"where": "fresh"}
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     work.grader = shell(f"ls -A /app; cat /usr/bin/judge; {PASS}")
     done = await work.carry_out()
     if agent == ANEW:
@@ -202,7 +208,7 @@ async def test_devices_and_sockets_are_left_out_and_told(work: Trial) -> None:
 @pytest.mark.parametrize("way", ["upper", "list"])
 async def test_more_than_the_disk_limit_is_the_agents_failure(work: Trial, way: str) -> None:
     work.sandbox |= {"disk_mb": 16}
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     work.grader_changes = {"where": "fresh"}
     work.agent = shell("i=0; while [ $i -lt 40 ]; do truncate -s 1M /app/hollow$i; i=$((i+1)); done")
     done = await work.carry_out()
@@ -276,7 +282,7 @@ async def test_many_files_are_carried(work: Trial) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["upper", "list"])
 async def test_a_hundred_thousand_files_are_carried(work: Trial, way: str) -> None:
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     await carry_many(work, 100_000)
 
 
@@ -362,7 +368,7 @@ def test_a_plain_user_carries_work_by_the_engines_word(workbench: str) -> None:
 @pytest.mark.parametrize(("way", "left"), [("upper", "stays\n"), ("list", "caf?\nstays\n")])
 async def test_files_of_any_name_are_gone(work: Trial, way: str, left: str) -> None:
     """An engine's list can't name what is no text: that stays, and is told."""
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     work.agent = python(
         "import os; [os.unlink(b'/app/odd/' + n) for n in os.listdir(b'/app/odd') if n != b'stays']"
     )
@@ -375,7 +381,7 @@ async def test_files_of_any_name_are_gone(work: Trial, way: str, left: str) -> N
 
 @pytest.mark.parametrize("way", ["upper", "list"])
 async def test_a_tree_too_deep_for_any_path_is_judged_all_the_same(work: Trial, way: str) -> None:
-    work.maker = await by_list(work) if way == "list" else None
+    work.maker = await by_list() if way == "list" else None
     dig = "import os; os.chdir('/app'); [(os.mkdir('d' * 200), os.chdir('d' * 200)) for _ in range(100)]"
     work.agent = python(f"open('/app/mine', 'w').write('x'); {dig}")
     work.grader, work.grader_changes = shell(f"ls /app/mine; {PASS}"), {"where": "fresh"}

@@ -2,7 +2,8 @@
 
 A zstd-compressed tar archive. Its first member says which folder it is of and what was removed from it; all
 others lie below `work/`, folders before what is in them. Whoever puts it over the same folder again removes
-first, then adds. Written under another name, synced, then renamed: a layer that is there is whole.
+first, then adds; patches are made without its repository, so no hard link leads into that or out of it.
+Written under another name, synced, then renamed: a layer that is there is whole.
 """
 
 import hashlib
@@ -30,6 +31,7 @@ LEVEL: Final = 3
 CHUNK: Final = 1 << 20
 LONGEST_PATH: Final = 3800
 """Bytes of a path that an engine can still unpack, with what it puts before it."""
+REPOSITORY: Final = ".git"
 KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)
 
 
@@ -166,6 +168,16 @@ def rename(member: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
     kept.mtime, kept.linkname = member.mtime, member.linkname
     kept.pax_headers = {name: told for name, told in member.pax_headers.items() if name == "mtime"}
     return kept
+
+
+def is_at(path: str, place: str | None) -> bool:
+    """Whether a path is a place, or lies below it."""
+    return place is not None and (path == place or path.startswith(f"{place}/"))
+
+
+def is_of_repository(path: str) -> bool:
+    """Whether a path is the repository of the folder, or lies in it."""
+    return is_at(path, REPOSITORY)
 
 
 def spell_path(path: str) -> str:

@@ -22,6 +22,7 @@ from labrunner.files.layering.layerfile import (
     LONGEST_PATH,
     WORK,
     LayerHead,
+    is_at,
     read_path,
     rename,
     spell,
@@ -125,11 +126,6 @@ def stream_tar(reader: LayerReader, without: str | None = None) -> Iterator[byte
                 yield b"".join(waiting)
                 waiting, size = [], 0
     yield b"".join((*waiting, bytes(2 * tarfile.BLOCKSIZE)))
-
-
-def is_at(path: str, place: str | None) -> bool:
-    """Whether a path is a place, or lies below it."""
-    return place is not None and (path == place or path.startswith(f"{place}/"))
 
 
 def next_member(archive: tarfile.TarFile) -> tarfile.TarInfo | None:

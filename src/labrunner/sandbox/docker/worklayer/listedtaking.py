@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from labrunner.files.layering.layerfile import KINDS, LONGEST_PATH, LayerWriter
+from labrunner.files.layering.layerfile import KINDS, LONGEST_PATH, LayerWriter, is_of_repository, rename
 from labrunner.files.layering.layerreading import next_member
 from labrunner.sandbox.docker.engine.replies import ContainerChange
 
@@ -74,8 +74,11 @@ class ListedWriting:
     """Paths below the folder that are no part of the container's own files."""
     _written: set[str] = field(default_factory=set)
     _folders: dict[str, tarfile.TarInfo] = field(default_factory=dict)
+    _specials: dict[str, tarfile.TarInfo] = field(default_factory=dict)
+    """What is neither file nor folder: its other names are written as what it is."""
     lost: list[str] = field(default_factory=list)
-    """Other names of files that are not in the list under their first one: to be asked for one by one."""
+    """Other names of files that can't be links to their first one (it is not in the list, or on the other
+    side of the repository's border): to be asked for one by one."""
 
     def read(self, archive: tarfile.TarFile) -> None:
         """Write all that is wanted."""
@@ -85,8 +88,7 @@ class ListedWriting:
             path = "/".join(member.name.strip("/").split("/")[1:])
             if not path and not member.isdir():
                 return self.writer.leave_out("folder")
-            if member.isdir():
-                self._folders[path] = member
+            member = self._recognise(path, member)
             if self.work.is_wanted(path) and not any(is_below(path, place) for place in self.hidden):
                 self._take(path, member, archive)
         return None
@@ -97,20 +99,33 @@ class ListedWriting:
         if member is not None and member.isreg():
             self._take(path, member, archive)
 
+    def _recognise(self, path: str, member: tarfile.TarInfo) -> tarfile.TarInfo:
+        """What a member is, also where the archive has only that it is another name of something."""
+        if member.isdir():
+            self._folders[path] = member
+        elif member.islnk():
+            member.linkname = "/".join(member.linkname.strip("/").split("/")[1:])
+            first = self._specials.get(member.linkname)
+            return member if first is None else rename(first, path)
+        elif not member.isreg():
+            self._specials[path] = member
+        return member
+
     def _take(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         kind = tarfile.REGTYPE if member.isreg() else member.type
         if kind not in KINDS:
             return self.writer.leave_out("devices" if member.isdev() else "sockets")
         if len(path.encode(errors="surrogateescape")) > LONGEST_PATH:
             return self.writer.leave_out("too deep")
-        if member.islnk():
-            member.linkname = "/".join(member.linkname.strip("/").split("/")[1:])
-            if member.linkname not in self._written:
-                return self.lost.append(path)
+        if member.islnk() and not self._can_link(path, member.linkname):
+            return self.lost.append(path)
         for folder in _above(path):
             if folder not in self._written:
                 self._put(folder, self._folders[folder], archive)
         return self._put(path, member, archive)
+
+    def _can_link(self, path: str, first: str) -> bool:
+        return first in self._written and is_of_repository(path) == is_of_repository(first)
 
     def _put(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         if path in self._written:

@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from labrunner.files.layering.layerfile import REPOSITORY
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.connection import Json
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
@@ -66,7 +67,7 @@ async def make_patch(engine: Engine, container: str, layer: Path, workdir: str) 
     place = quote(workdir)
     await _run(engine, container, _BASE.replace("{home}", _HOME).replace("{workdir}", place), BASE_S)
     try:
-        await put_layer(engine, container, layer, without=".git")
+        await put_layer(engine, container, layer, without=REPOSITORY)
     except EngineRefused as refusal:
         raise NoPatch(str(refusal)) from refusal
     await _run(engine, container, _DIFF.format(home=_HOME, workdir=place), DIFF_S)

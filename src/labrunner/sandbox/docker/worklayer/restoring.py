@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.errors import SandboxFailed, SystemBroken
-from labrunner.files.layering.layerfile import LayerHead, read_path
-from labrunner.files.layering.layerreading import LayerRefused, is_at, open_layer, stream_tar
+from labrunner.files.layering.layerfile import LayerHead, is_at, read_path
+from labrunner.files.layering.layerreading import LayerRefused, open_layer, stream_tar
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.wrapper.script import quote

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from labrunner.files.descriptors import FILE
-from labrunner.files.layering.layerfile import LONGEST_PATH, LayerWriter
+from labrunner.files.layering.layerfile import LONGEST_PATH, LayerWriter, is_of_repository
 from labrunner.files.strangers.tree import Found, walk
 from labrunner.sandbox.docker.watching.layer import is_marked, is_opaque
 
@@ -58,7 +58,7 @@ class UpperWork:
                 writer.leave_out("folder")
             return
         writer.add(make_member("", os.lstat(f"{self.upper}{self.folder}")))
-        seen: dict[tuple[int, int], str] = {}
+        seen = _Seen()
         for found in self._walk():
             if not found.is_over and not _is_whiteout(found.facts):
                 _write(found, writer, seen)
@@ -170,7 +170,11 @@ def make_member(path: str, facts: os.stat_result) -> tarfile.TarInfo:
     return member
 
 
-def _write(found: Found, writer: LayerWriter, seen: dict[tuple[int, int], str]) -> None:
+_Seen = dict[tuple[int, int, bool], str]
+"""The first names of files with several: one in the repository, one outside."""
+
+
+def _write(found: Found, writer: LayerWriter, seen: _Seen) -> None:
     path, facts = found.path, found.facts
     if len(os.fsencode(path)) > LONGEST_PATH:
         return writer.leave_out("too deep")
@@ -181,7 +185,7 @@ def _write(found: Found, writer: LayerWriter, seen: dict[tuple[int, int], str]) 
         member.linkname = os.readlink(found.name, dir_fd=found.folder)
     if not stat.S_ISREG(facts.st_mode):
         return writer.add(member)
-    key = (facts.st_dev, facts.st_ino)
+    key = (facts.st_dev, facts.st_ino, is_of_repository(path))
     if facts.st_nlink > 1 and (first := seen.setdefault(key, path)) != path:
         member.type, member.linkname, member.size = tarfile.LNKTYPE, first, 0
         return writer.add(member)
