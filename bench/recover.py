@@ -28,6 +28,7 @@ class TimedExecutor(IdleExecutor):
 
     def __init__(self) -> None:
         """Nobody has asked yet."""
+        super().__init__()
         self.asked_at: float | None = None
 
     async def carry_out(
