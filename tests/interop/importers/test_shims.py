@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,3 +112,70 @@ def test_tests_of_harbor_never_run_as_root_where_another_is_meant(
     assert done.returncode == 1
     assert problem in done.stderr + done.stdout
     assert not score.exists()
+
+
+EVAL = """\
+: '>>>>> Start Test Output'
+[ "$(cat answer.txt)" = 42 ] && echo 'PASSED new' || echo 'FAILED new'
+[ -e hidden.txt ] && echo 'PASSED old' || echo 'FAILED old'
+: '>>>>> End Test Output'
+"""
+
+
+def resolve(folder: Path, agent: str) -> tuple[dict[str, Any], str]:
+    """Let an agent work on a repository, and grade it: the score, and the prediction."""
+    repository = write_repository(folder / "testbed")
+    commit = call("git rev-parse HEAD", repository).stdout.strip()
+    asked: dict[str, Any] = {"base_commit": commit, "eval_script": EVAL, "reader": "pytest"}
+    asked |= {"FAIL_TO_PASS": ["new"], "PASS_TO_PASS": []}
+    (folder / "target.json").write_text(json.dumps(asked))
+    done = call(agent, repository)
+    assert done.returncode == 0, done.stderr
+    script = read_shim("swe_bench_grade.py")
+    script = script.replace('"/testbed", "/eval.sh"', f'"{repository}", "{folder}/eval.sh"')
+    script = script.replace('os.environ["HOME"] = "/root"', f'os.environ["HOME"] = "{folder}"')
+    env = {**os.environ, "HOME": str(folder), "AGENTLAB_TARGET_PATH": str(folder / "target.json")}
+    for name in ("SCORE", "PREDICTION"):
+        env[f"AGENTLAB_BENCHMARK_{name}_PATH"] = str(folder / name)
+    graded = subprocess.run(
+        [sys.executable, "-I", "-c", script], env=env, cwd=folder, check=False, capture_output=True, text=True
+    )
+    assert graded.returncode == 0, graded.stderr
+    prediction = json.loads((folder / "PREDICTION").read_text())["value"]
+    return json.loads((folder / "SCORE").read_text()), prediction
+
+
+@pytest.mark.parametrize(
+    "ruin",
+    ["rm -rf .git", "rm -rf .git; echo x >.git", "mv .git ../g; ln -s ../g .git", "cd ..; rm -rf testbed"],
+)
+def test_a_repository_that_the_agent_ruined_is_a_zero_and_no_error(ruin: str, tmp_path: Path) -> None:
+    told, _ = resolve(tmp_path, f"echo 42 >answer.txt; {ruin}")
+    assert (told["score"], told["metrics"]["patch_applied"]) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "leftover",
+    [": >.git/index.lock", "mkdir .git/HEAD.lock", "rm .git/config; mkdir .git/config", ": >.git/index"],
+)
+def test_what_lies_in_the_way_of_git_costs_good_work_nothing(leftover: str, tmp_path: Path) -> None:
+    told, prediction = resolve(tmp_path, f"echo 42 >answer.txt; {leftover}")
+    assert (told["score"], told["metrics"]["patch_applied"]) == (1, True)
+    assert "+42" in prediction
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "echo answer.txt >.git/info/exclude; echo hidden.txt >>.git/info/exclude",
+        "git update-index --skip-worktree answer.txt",
+        "git update-index --assume-unchanged answer.txt",
+        "git add -A; git commit -qm x; git replace main~1 main; git reset -q --soft main~1",
+    ],
+)
+def test_what_is_judged_is_in_the_recorded_patch_whatever_git_was_told(hide: str, tmp_path: Path) -> None:
+    told, prediction = resolve(tmp_path, f"echo 42 >answer.txt; echo x >hidden.txt; {hide}")
+    assert told["score"] == 1
+    assert told["metrics"]["tests"] == 2
+    assert "+42" in prediction
+    assert "hidden.txt" in prediction

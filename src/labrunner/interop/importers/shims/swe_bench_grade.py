@@ -206,17 +206,30 @@ def judge(found: dict[str, str] | None, asked: dict[str, Any]) -> dict[str, Any]
     return {"score": int(resolved), "metrics": metrics}
 
 
+ARMS = ("config", "config.worktree", "hooks", "info", "commondir", "index", "refs/replace", "worktrees")
+"""What of a repository's folder can change what git does or sees, beside objects and branches."""
+
+
 def git(*words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run git on the repository, without hooks."""
+    """Run git on the repository, without hooks and without objects that stand in for others."""
     command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *words]
-    return subprocess.run(command, cwd=REPO, input=given, capture_output=True, check=False)
+    env = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
+    return subprocess.run(command, cwd=REPO, env=env, input=given, capture_output=True, check=False)
 
 
 def disarm() -> None:
-    """Take out of the repository's settings whatever could run something."""
-    with open(f"{REPO}/.git/config", "w", encoding="utf-8") as file:  # noqa: PTH123 - as simple as can be
+    """Take out of the repository whatever could run something, hide something or be in the way: OSError."""
+    folder = f"{REPO}/.git"
+    if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH112, PTH114 - as simple as can be
+        raise NotADirectoryError(f"{folder} is no folder any more")
+    subprocess.run(["rm", "-rf", *(f"{folder}/{name}" for name in ARMS)], check=False)
+    for place, inner, names in os.walk(folder):
+        locks = [f"{place}/{name}" for name in (*inner, *names) if name.endswith(".lock")]
+        subprocess.run(["rm", "-rf", *locks], check=False)
+    with open(f"{folder}/config", "w", encoding="utf-8") as file:  # noqa: PTH123 - as simple as can be
         file.write("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
-    subprocess.run(["rm", "-rf", f"{REPO}/.git/hooks", f"{REPO}/.git/info/attributes"], check=False)
+    for name in git("for-each-ref", "--format=%(refname)", "refs/replace/").stdout.decode().split():
+        git("update-ref", "-d", name)
 
 
 def find_base(base: str) -> str:
@@ -228,7 +241,8 @@ def find_base(base: str) -> str:
 
 def take_patch(base: str) -> bytes | None:
     """What the agent changed, new files too; None where the repository does not tell."""
-    if git("add", "-A").returncode != 0:
+    # An index of our own: one that the agent left may say that changed files are not.
+    if git("read-tree", base).returncode != 0 or git("add", "-A").returncode != 0:
         return None
     taken = git("diff", "--cached", "--binary", "--no-ext-diff", "--no-textconv", base)
     return taken.stdout if taken.returncode == 0 else None
@@ -240,6 +254,21 @@ def put_back(base: str, patch: bytes) -> bool:
     if any(git(*step).returncode != 0 for step in steps):
         return False
     return not patch.strip() or git("apply", "--verbose", "-", given=patch).returncode == 0
+
+
+def prepare(commit: str, submission: str) -> tuple[bytes | None, bool]:
+    """The agent's patch, and whether the repository is ready to be judged; one that was ruined never is."""
+    try:
+        disarm()
+        base = find_base(commit)
+        patch = take_patch(base)
+        is_ready = patch is not None and (submission == "container" or put_back(base, patch))
+        if submission == "container":
+            git("reset", "--quiet")
+    except OSError as error:  # the agent's doing: the image's own repository is a folder, and can be read
+        print(f"the repository can't be judged: {error}", file=sys.stderr)  # noqa: T201 - told to people
+        return None, False
+    return patch, is_ready
 
 
 def write_eval(script: str) -> None:
@@ -260,13 +289,8 @@ def main() -> int:
     score, prediction = (os.environ[f"AGENTLAB_BENCHMARK_{name}_PATH"] for name in ("SCORE", "PREDICTION"))
     os.environ["HOME"] = "/root"
     os.environ.pop("TMPDIR", None)
-    git("config", "--global", "--add", "safe.directory", "*")
-    disarm()
-    base = find_base(asked["base_commit"])
-    patch = take_patch(base)
-    is_applied = patch is not None and (submission == "container" or put_back(base, patch))
-    if submission == "container":
-        git("reset", "--quiet")
+    subprocess.run(["git", "config", "--global", "--add", "safe.directory", "*"], cwd="/", check=False)
+    patch, is_applied = prepare(asked["base_commit"], submission)
     found = None
     if is_applied:
         write_eval(asked["eval_script"])
