@@ -110,7 +110,10 @@ class _Attempt:
         if self._gateway is not None:
             from labrunner.trial.reaching import prepare_reaching
 
-            self._reaching = await prepare_reaching(self._scene, self._gateway, sandbox)
+            is_adopted = self._survivor is not None
+            self._reaching = await prepare_reaching(
+                self._scene, self._gateway, sandbox, is_adopted=is_adopted
+            )
             self._ledger.limits["reach"] = self._reaching.reach.way
         try:
             yield

@@ -15,6 +15,7 @@ from labrunner.gateway.process.control import Admit, Halting
 from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.ports import ANY_PORTS, OWN_PORTS
+from labrunner.gateway.recording.opencalls import OPEN
 from labrunner.gateway.variables import name_models, name_proxy
 from labrunner.sandbox.door import HasDoors, Phase, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
@@ -34,23 +35,34 @@ class Reaching:
     """Set when a cap was reached."""
     visits: set[str] = field(default_factory=set)
     """Phases that are served."""
+    is_adopted: bool = False
+    """A runner before us may have let its phases in."""
+    inherited: set[str] = field(default_factory=set)
+    """Phases that may still be served for that one."""
 
     def furnish(self, phase: Phase) -> Phase:
         """A phase with its doors, if it has any, and with the variables that tell of them."""
         if not phase.network.has_doors:
             return phase
         doors = PhaseDoors(reaching=self, admit=self._make_admit(phase))
+        if self.is_adopted:
+            self.inherited.add(doors.admit.visit)
         halt = self.halt if phase.network.models else None
         return replace(phase, env={**self._name(phase), **phase.env}, doors=doors, halt=halt)
 
     async def close(self) -> None:
-        """Close all doors; what was said through them is on disk on return. Raises StoreError."""
+        """Close all doors; what was said there is on disk on return. Raises StoreError, SandboxFailed."""
         for visit in list(self.visits):
             await self.dismiss(visit)
+        inherited, self.inherited = self.inherited, set()
+        if (self.scene.folders.root / OPEN).exists():  # else nobody has anything left to write
+            for visit in inherited:
+                await self.owner.dismiss_inherited(visit)
 
     async def dismiss(self, visit: str) -> None:
         """Close the doors of one phase. Raises StoreError."""
         self.visits.discard(visit)
+        self.inherited.discard(visit)
         await self.owner.dismiss(visit)
 
     def _name(self, phase: Phase) -> dict[str, str]:
@@ -105,13 +117,16 @@ class PhaseDoors:
         await self.reaching.owner.admit(placed, self.reaching.heed)
 
 
-async def prepare_reaching(scene: AttemptScene, owner: GatewayOwner, sandbox: Sandbox) -> Reaching:
+async def prepare_reaching(
+    scene: AttemptScene, owner: GatewayOwner, sandbox: Sandbox, *, is_adopted: bool
+) -> Reaching:
     """Find out how an attempt's doors are reached; none is open yet. Raises SandboxFailed."""
     if not isinstance(sandbox, HasDoors):
         kind = scene.variant.sandbox.kind
         raise SandboxFailed("network", f"sandboxes of the kind {kind} can't open doors to models or hosts")
     reach = sandbox.reach
-    return Reaching(scene=scene, owner=owner, reach=reach, ports=await _find_ports(owner, reach))
+    ports = await _find_ports(owner, reach)
+    return Reaching(scene=scene, owner=owner, reach=reach, ports=ports, is_adopted=is_adopted)
 
 
 async def _find_ports(owner: GatewayOwner, reach: Reach) -> tuple[int, int]:

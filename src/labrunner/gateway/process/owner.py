@@ -116,6 +116,13 @@ class GatewayOwner:
         if known is not None and known.broken:
             raise StoreError(known.broken)
 
+    async def dismiss_inherited(self, visit: str) -> None:
+        """Have a phase that an owner before us let in served no longer, by whichever process may do so.
+
+        Its calls are on disk on return. Raises SandboxFailed.
+        """
+        await self._ask(Dismiss(visit=visit))
+
     async def close(self) -> None:
         """Let go. The process ends when nobody is left; one that was started here is seen to end."""
         for task in (self._reviving, self._hearing):
