@@ -1,11 +1,14 @@
 """What was changed in a text."""
 
 import time
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labrunner.view.left.linediff import compare_lines, write_patch
+from labrunner.files.strangers.sealing import TreeEntry
+from labrunner.view.left.changetelling import ChangeTeller, Side
+from labrunner.view.left.linediff import Effort, compare_lines, write_patch
 
 lines = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -49,3 +52,25 @@ def test_texts_that_have_nothing_in_common_take_little_time() -> None:
     began = time.monotonic()
     compare_lines([f"a{n}" for n in range(50_000)], [f"b{n % 7}" for n in range(50_000)])
     assert time.monotonic() - began < 10
+
+
+def test_many_comparisons_share_one_effort() -> None:
+    old, new = [str(n) for n in range(100)], [str(n) for n in range(100, 200)]
+    old[50] = new[50] = "same"
+    effort = Effort(left=10_000)
+    assert (" ", "same") in compare_lines(old, new, Effort())
+    told = [compare_lines(old, new, effort) for _ in range(3)][-1]
+    assert effort.left < 0
+    assert told == [*(("-", line) for line in old), *(("+", line) for line in new)]
+
+
+def test_the_files_of_a_page_share_one_effort() -> None:
+    def make(word: str) -> Side:
+        data = "".join(f"{word}{n}\n" for n in range(150)).encode()
+        entry = TreeEntry(path="a.txt", kind="file", content=word, size=len(data))
+        return Side(folder=Path(), entry=entry, data=data)
+
+    teller = ChangeTeller(effort=Effort(left=100_000))
+    told = [teller.tell(make("a"), make("b"), "changed") for _ in range(20)]
+    assert -1_000 < teller.effort.left < 0
+    assert len({each.patch for each in told if each is not None}) == 1

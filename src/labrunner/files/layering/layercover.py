@@ -1,12 +1,11 @@
 """A layer without secrets: written anew, each secret covered in place by as many bytes.
 
-Names, targets of links and contents are searched. Two names that are the same once they are covered are
-told apart by a number.
+Names, targets of links and contents are searched, paths as a whole. Two names that are the same once they are
+covered are told apart by a number.
 """
 
 import io
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
@@ -14,7 +13,7 @@ from typing import IO, Final
 import msgspec
 
 from labrunner.files.layering.layerfile import CHUNK, read_path, spell_path, write_layer
-from labrunner.files.layering.layerreading import LayerReader, open_layer
+from labrunner.files.layering.layerreading import Entry, LayerReader, open_layer
 from labrunner.files.strangers.masking import Masker
 
 NO_LIMIT: Final = (1 << 62, 1 << 62)
@@ -22,25 +21,26 @@ NO_LIMIT: Final = (1 << 62, 1 << 62)
 
 def cover_layer(path: Path, masker: Masker) -> int:
     """Cover every secret in a layer; how many there were. Raises LayerRefused, OSError."""
-    count = sum(1 for _ in _find(path, masker))
+    parts = _Parts(masker)
+    count = sum(1 for _ in _find(path, masker, parts))
     if not count:
         return 0
     with open_layer(path) as reader:
         removed = tuple(spell_path(_cover_text(read_path(told), masker)) for told in reader.head.removed)
         head = msgspec.structs.replace(reader.head, removed=removed)
         with write_layer(path, head, NO_LIMIT) as writer:
-            for member, content in _covered(reader, masker):
+            for member, content in _covered(reader, masker, parts):
                 writer.add(member, content)
     return count
 
 
-def _find(path: Path, masker: Masker) -> Iterator[int]:
+def _find(path: Path, masker: Masker, parts: "_Parts") -> Iterator[int]:
     """One for each secret."""
     with open_layer(path) as reader:
         for told in reader.head.removed:
             yield from masker.cover(os.fsencode(read_path(told)))
         for member, content in reader.entries():
-            yield from masker.cover(os.fsencode(member.name))
+            yield from parts.search(os.fsencode(member.name))
             yield from masker.cover(os.fsencode(member.linkname)) if member.issym() else ()
             yield from range(_count(content, masker)) if content is not None else ()
 
@@ -52,8 +52,8 @@ def _count(content: IO[bytes], masker: Masker) -> int:
     return covering.count
 
 
-def _covered(reader: LayerReader, masker: Masker) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    names = _Names(masker)
+def _covered(reader: LayerReader, masker: Masker, parts: "_Parts") -> Iterator[Entry]:
+    names = _Names(parts)
     for member, content in reader.entries():
         member.name = names.cover(member.name)
         if member.islnk():
@@ -63,19 +63,50 @@ def _covered(reader: LayerReader, masker: Masker) -> Iterator[tuple[tarfile.TarI
         yield member, None if content is None else io.BufferedReader(Covering(content, masker))
 
 
-class _Names:
-    """Paths without secrets, each once."""
+class _Parts:
+    """Names on paths that are covered: a secret may lie across several, so whole paths are searched."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
+        self._covered: dict[bytes, bytes] = {}
+        """A path's last name without what is secret in it, or in a path that goes on from there."""
+
+    def search(self, path: bytes) -> Iterator[int]:
+        """Cover what is secret in a path; one for each secret."""
+        covers = self._masker.cover(path)
+        changed = bytearray(path)
+        for at, cover in covers.items():
+            changed[at : at + len(cover)] = cover.replace(b"/", b"*")
+        start = 0
+        for name in path.split(b"/") if covers else ():
+            end = start + len(name)
+            before, now = self._covered.get(path[:end], name), changed[start:end]
+            if now != name:
+                merged = (
+                    new if new != old else kept for new, old, kept in zip(now, name, before, strict=True)
+                )
+                self._covered[path[:end]] = bytes(merged)
+            start = end + 1
+        yield from covers
+
+    def cover(self, path: str) -> str:
+        """The last name of a path, covered."""
+        return os.fsdecode(self._covered.get(os.fsencode(path), os.fsencode(path).rpartition(b"/")[2]))
+
+
+class _Names:
+    """Paths without secrets, each once."""
+
+    def __init__(self, parts: _Parts) -> None:
+        self._parts = parts
         self._given: dict[str, str] = {"": ""}
         self._taken: set[str] = set()
 
     def cover(self, path: str) -> str:
         """A path's own other name; that of its folder before it."""
         if path not in self._given:
-            folder, _, name = path.rpartition("/")
-            above, hidden, number = self.cover(folder), _cover_text(name, self._masker), 1
+            folder = path.rpartition("/")[0]
+            above, hidden, number = self.cover(folder), self._parts.cover(path), 1
             place = free = f"{above}/{hidden}" if above else hidden
             while free in self._taken:
                 number += 1

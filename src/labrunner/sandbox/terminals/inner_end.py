@@ -71,31 +71,49 @@ def start(argv: list[str], size: bytes) -> tuple[int, int]:
 
 
 def carry(line: socket.socket, terminal: int, pid: int) -> int:
-    """Carry bytes both ways until the command has ended; its exit status."""
-    status, ended_at = None, 0.0
-    sources: list[socket.socket | int] = [line, terminal]
+    """Carry bytes both ways until the command has ended; its exit status.
+
+    Nothing waits for a terminal that takes no more: what echoes takes only as much as is read from it.
+    """
+    os.set_blocking(terminal, False)
+    status, ended_at, typed, is_heard = None, 0.0, b"", True
     while status is None or time.monotonic() - ended_at < DRAINED_S:
-        if status is None:
-            found, told = os.waitpid(pid, os.WNOHANG)
-            if found:
-                status, ended_at = os.waitstatus_to_exitcode(told), time.monotonic()
-        ready, _, _ = select.select(sources, [], [], 0.05)
+        if status is None and (status := ask_status(pid)) is not None:
+            ended_at = time.monotonic()
+        sources = [line.fileno(), terminal] if is_heard and len(typed) < PIECE else [terminal]
+        ready, free, _ = select.select(sources, [terminal] if typed else [], [], 0.05)
         if terminal in ready:
             try:
                 line.sendall(os.read(terminal, PIECE))
             except OSError:  # nobody holds the other side any more, or nobody looks
                 break
-        if line in ready:
+        if free:
+            typed = typed[put(terminal, typed) :]
+        if line.fileno() in ready:
             kind, data = read_frame(line)
             if kind == b"d":
-                os.write(terminal, data)
+                typed += data
             elif kind == b"w":
                 resize(terminal, data)
             else:
-                sources.remove(line)
+                is_heard = False
     if status is None:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return status if status >= 0 else 128 - status
+
+
+def ask_status(pid: int) -> "int | None":
+    """The exit status of a command that has ended."""
+    found, told = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(told) if found else None
+
+
+def put(terminal: int, typed: bytes) -> int:
+    """Type into a terminal; how much it took."""
+    try:
+        return os.write(terminal, typed)
+    except BlockingIOError:
+        return 0
 
 
 def main() -> int:

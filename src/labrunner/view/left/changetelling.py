@@ -5,7 +5,7 @@ for a patch, is told as such.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,7 +13,7 @@ import msgspec
 
 from labrunner.files.strangers.hostile import open_below
 from labrunner.files.strangers.sealing import TreeEntry, say_name
-from labrunner.view.left.linediff import write_patch
+from labrunner.view.left.linediff import Effort, write_patch
 
 MOST_CHANGES: Final = 300
 LONGEST_TEXT: Final = 256 * 1024
@@ -82,6 +82,7 @@ class ChangeTeller:
 
     room: int = MOST_PATCHES
     told: int = 0
+    effort: Effort = field(default_factory=Effort)
 
     def tell(self, then: Side, now: Side, how: How) -> Change | None:
         """A change; None where nothing is another than secrets, which what is kept does not hold."""
@@ -110,6 +111,6 @@ class ChangeTeller:
         (old, why), (new, why_new) = then.read(), now.read()
         if why or why_new:
             return "", why or why_new
-        patch = write_patch(old, new, MOST_LINES)
+        patch = write_patch(old, new, MOST_LINES, self.effort)
         self.room -= len(patch)
         return patch, None
