@@ -47,9 +47,17 @@ class Wiretap:
 
 @asynccontextmanager
 async def listening(serve: Serve) -> AsyncIterator[int]:
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await serve(reader, writer)
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        for writer in writers:
+            writer.transport.abort()
 
 
 @pytest.fixture

@@ -28,8 +28,9 @@ class Typist:
         """Wait until something is shown; what was shown up to its end is forgotten."""
         until = time.monotonic() + within_s
         while text not in self.shown:
-            ready, _, _ = select.select([self.terminal], [], [], max(0.0, until - time.monotonic()))
-            assert ready, f"{text!r} was not shown: {self.shown!r}"
+            assert self._has_more(max(0.0, until - time.monotonic())), (
+                f"{text!r} was not shown: {self.shown!r}"
+            )
             read = self._read()
             assert read, f"it ended without showing {text!r}: {self.shown!r}"
             self.shown += read
@@ -47,12 +48,17 @@ class Typist:
             found, status = os.waitpid(self.pid, os.WNOHANG)
             if found:
                 self.status = os.waitstatus_to_exitcode(status)
-            elif select.select([self.terminal], [], [], 0.05)[0]:
+            elif self._has_more(0.05):
                 self._read()
         return self.status
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.pid, number)
+
+    def _has_more(self, within_s: float) -> bool:
+        poll = select.poll()  # not select: its own numbers end at 1024, and a test process may have more
+        poll.register(self.terminal, select.POLLIN)
+        return bool(poll.poll(within_s * 1000))
 
     def _read(self) -> str:
         try:

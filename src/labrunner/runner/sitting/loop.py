@@ -96,7 +96,6 @@ class RunLoop:
 
     async def _settle(self, steps: Sequence[Step]) -> bool:
         """Bring slots to their end, or back into the queue; whether there was anything to do."""
-        await self._outages.follow()
         for step in steps:
             ended, slot = step.ended, step.ended.work.slot
             match step:
@@ -113,6 +112,7 @@ class RunLoop:
                     await self._executor.release(ended.assignment, SANDBOX_ONLY)
                     self._queue.put_back(slot, ended.work.history, ready_at=time.monotonic())
             self._places.changed.set()
+        await self._outages.follow()  # last: no slot waits for what is noted for people
         return bool(steps)
 
     async def _commit(self, ended: EndedAttempt) -> None:
