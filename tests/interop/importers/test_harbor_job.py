@@ -6,6 +6,7 @@ import pytest
 
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.resolving.load import load
+from labrunner.experiment.sources.importers import read_import
 from labrunner.interop.importers.harbor_job import import_harbor_job
 from tests.kit.interop.harbor_tasks import write_task
 
@@ -95,3 +96,11 @@ def test_what_cant_be_had_of_a_job_is_refused_by_file_and_field(
     with pytest.raises((InputError, InputErrors)) as caught:
         import_harbor_job(path)
     assert str(caught.value).startswith(f"{path}: {field}: ")
+
+
+def test_several_problems_of_a_job_are_told_as_its_own(tmp_path: Path) -> None:
+    path = write_job(tmp_path, "colour: red\nn_attempts: two\n")
+    with pytest.raises(InputErrors) as caught:
+        read_import("harbor-job", path)
+    told = str(caught.value).splitlines()
+    assert [line.removeprefix(f"{path}: ").partition(":")[0] for line in told] == ["colour", "n_attempts"]

@@ -179,3 +179,13 @@ def test_what_is_judged_is_in_the_recorded_patch_whatever_git_was_told(hide: str
     assert told["metrics"]["tests"] == 2
     assert "+42" in prediction
     assert "hidden.txt" in prediction
+
+
+def test_tests_of_terminal_bench_without_bash_are_no_zero(tmp_path: Path) -> None:
+    score = tmp_path / "score.json"
+    env = {"PATH": str(tmp_path), "AGENTLAB_BENCHMARK_SCORE_PATH": str(score)}  # where no program is
+    done = subprocess.run(
+        ["/bin/sh", "-c", read_shim("terminal_bench_grade")], env=env, capture_output=True, text=True
+    )
+    assert (done.returncode, score.exists()) == (1, False)
+    assert "there is no bash here" in done.stderr

@@ -160,4 +160,6 @@ async def test_work_in_the_images_own_folder_is_there_again(folder: Path, maker:
     assert (seen.code, seen.out) == (0, "/home/app\nwrong\n"), seen.err
     assert lab("shell", "last", "one", "--", "cat", "/home/app/answer.txt", cwd=folder).out == "wrong\n"
     assert lab("verify", "last", cwd=folder).code == 0
+    told = lab("show", "last", "one", cwd=folder).out
+    assert "layer.tar.zst:" not in told, "an archive is no log"
     assert await find_containers(maker, folder) == []

@@ -22,6 +22,7 @@ from labrunner.display.text.saying import say_aside
 from labrunner.display.trials.conversation import Extent
 from labrunner.display.trials.liveview import show_under_way, show_unfinished
 from labrunner.display.trials.trialview import show_trial
+from labrunner.files.layering.layernote import LAYER
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.rows import PredictionRow, ScoreRow, SlotRows
@@ -60,8 +61,8 @@ IN_FLIGHT = {
     "grading": "its grader had started",
     "failed": "it was waiting to be tried again",
 }
-_SAID = frozenset({TRANSCRIPT, *RECORDED})
-"""Files that are shown as a conversation, or by the figures of calls."""
+_TOLD = frozenset({TRANSCRIPT, *RECORDED, LAYER})
+"""Files that are shown as a conversation, by the figures of calls, or in a line of their own."""
 _Trial = Annotated[
     str | None, typer.Argument(metavar="TRIAL", help="a trial's or task's id, part of it, or its number")
 ]
@@ -222,7 +223,7 @@ def _show_trial(paths: RunPaths, rows: SlotRows, how: _How) -> None:
         told = plain_trial(rows, earlier, mark) | ({"transcript": said} if how.is_whole else {})
         sys.stdout.write(canonical.encode_line(told).decode())
         return
-    logs = {ref.path: _tail(folder / ref.path) for ref in _named_logs(rows) or () if ref.path not in _SAID}
+    logs = {ref.path: _tail(folder / ref.path) for ref in _named_logs(rows) or () if ref.path not in _TOLD}
     logs |= {TRANSCRIPT: write_said(said).decode(errors="replace")} if said else {}
     hints = [("files", str(folder))]
     judged: list[PredictionRow | ScoreRow] = [*rows.predictions, *rows.scores]

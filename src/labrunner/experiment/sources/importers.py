@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from labrunner.errors import InputError
+from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.authoring.document import Document, Place
 from labrunner.experiment.sources.named import split_name
 from labrunner.registry import Registry
@@ -84,7 +84,7 @@ def read_import(name: str, path: Path) -> Document:
 def _call(importer: Importer, name: str, path: Path) -> Imported:
     try:
         found: object = importer(path)
-    except InputError:
+    except (InputError, InputErrors):
         raise
     except Exception as error:  # another package's code may raise anything
         told = f"the importer {name!r} failed: {type(error).__name__}: {error}"

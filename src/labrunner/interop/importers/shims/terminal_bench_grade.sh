@@ -11,6 +11,7 @@ give_up() {
     exit 1
 }
 
+command -v bash >/dev/null || give_up "there is no bash here, which run-tests.sh needs"
 rm -rf /tests $log && mkdir -p /tests /logs /agent-logs && cp "$AGENTLAB_GRADER_DIR/run-tests.sh" /tests/ ||
     give_up "/tests can't be made anew"
 if [ -d "$AGENTLAB_GRADER_DIR/tests" ]; then
