@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from labrunner.log import read_eval_log
 from tests.kit.cli.calling import AGENT_SHOUTS, GRADER, lab, write_experiment
 from tests.kit.view.handouts import read_handout
 
@@ -346,6 +347,10 @@ def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: 
     sample = read_samples(tmp_path / "out.eval")["t1"]
     assert len(sample["error_retries"]) == 4
     assert [usage["total_tokens"] for usage in sample["model_usage"].values()] == [50]
+    (read,) = [
+        each for each in read_eval_log(tmp_path / ".lab" / "runs" / "r6").samples or () if each.id == "t1"
+    ]
+    assert len(read.error_retries) == 4
 
 
 def read_samples(path: Path) -> dict[str, Any]:
