@@ -347,10 +347,10 @@ def test_the_story_is_in_sql_the_trial_view_the_log_and_the_eval_file(tmp_path: 
     sample = read_samples(tmp_path / "out.eval")["t1"]
     assert len(sample["error_retries"]) == 4
     assert [usage["total_tokens"] for usage in sample["model_usage"].values()] == [50]
-    (read,) = [
+    (heard,) = [
         each for each in read_eval_log(tmp_path / ".lab" / "runs" / "r6").samples or () if each.id == "t1"
     ]
-    assert len(read.error_retries) == 4
+    assert len(heard.error_retries) == 4
 
 
 def read_samples(path: Path) -> dict[str, Any]:
