@@ -121,14 +121,14 @@ class PythonCrew(Crew):
         return False
 
     def experiment(self) -> Experiment:
-        return self._resolve(PythonTasks())
+        return self.resolve(PythonTasks())
 
     def executor(self) -> Executor:
         tasks = PythonTasks()
-        self._resolve(tasks)
+        self.resolve(tasks)
         return tasks.executor(LOCAL, self.context(), registry.make)
 
-    def _resolve(self, tasks: PythonTasks) -> Experiment:
+    def resolve(self, tasks: PythonTasks) -> Experiment:
         task = Task(
             name="contract",
             dataset=[Sample(id="t1", input="x")],

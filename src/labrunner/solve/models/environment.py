@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar, overload
 
 from labrunner.errors import SandboxFailed
+from labrunner.files.uninterrupted import wait_out
 from labrunner.sandbox.door import AgentRun
 from labrunner.sandbox.execution import MAX_OUTPUT, ExecCall, ExecEnd, ExecSandbox
 from labrunner.solve.models.surroundings import Running, running
@@ -103,16 +104,24 @@ class SandboxEnvironment:
 
     async def end_all(self) -> AgentRun:
         """The barrier: end whatever solvers and their tools left running. Called in the home loop."""
+        await self._end_calls()
+        return await self._place.end_all()
+
+    async def leave(self) -> None:
+        """Refuse calls from now on, and see those under way end: code that outlived its attempt has none.
+
+        Who was cancelled, or gave its caller up, has not waited for its call: it is waited for here.
+        """
+        self._is_closed = True
+        await self._end_calls()
+
+    async def _end_calls(self) -> None:
         calls = list(self._calls)
         for call in calls:
             call.cancel()
-        if calls:
-            await asyncio.wait(calls)
-        return await self._place.end_all()
-
-    def close(self) -> None:
-        """Refuse calls from now on: code that outlived its attempt has no sandbox."""
-        self._is_closed = True
+        cancelled = [await wait_out(call) for call in calls]
+        for told in filter(None, cancelled):
+            raise told
 
     async def _run(self, call: ExecCall) -> ExecEnd:
         return await self._attempt.call_home(lambda: self._tracked(self._place.exec(call)))

@@ -30,8 +30,8 @@ class Environment(Protocol):
         """End whatever still runs in it."""
         ...
 
-    def close(self) -> None:
-        """Refuse calls from now on."""
+    async def leave(self) -> None:
+        """Refuse calls from now on, and see those under way end."""
         ...
 
 

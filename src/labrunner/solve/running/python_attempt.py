@@ -162,12 +162,10 @@ class SolveAttempt:
 
     async def _solve_in(self, attempt: Running, place: ExecSandbox) -> Failed | None:
         """Let the solvers use a sandbox, and take it away from whatever they left."""
-        attempt.environment = SandboxEnvironment(place, attempt)
-        failed = await self._solve(attempt)
-        with self._ledger.timing("barrier"):
-            self._ledger.note_barrier(await attempt.environment.end_all())
-        attempt.environment.close()
-        attempt.environment = None
+        async with self._lend(attempt, place) as environment:
+            failed = await self._solve(attempt)
+            with self._ledger.timing("barrier"):
+                self._ledger.note_barrier(await environment.end_all())
         return failed
 
     async def _solve(self, attempt: Running, *, at_once: bool = False) -> Failed | None:
@@ -243,11 +241,18 @@ class SolveAttempt:
                 return classification.broken(self._ledger.solving_facts())
             value = judgement.primary_metric_value
             self._transcript.add("score", scorer="command", value=value, verdict=judgement.verdict)
-        attempt.environment = SandboxEnvironment(place, attempt)
-        try:
+        async with self._lend(attempt, place):
             return await self._score(attempt, judgement)
+
+    @asynccontextmanager
+    async def _lend(self, attempt: Running, place: ExecSandbox) -> AsyncIterator[SandboxEnvironment]:
+        """Let code use the sandbox; whatever it ends with, no call of its is under way afterwards."""
+        attempt.environment = environment = SandboxEnvironment(place, attempt)
+        try:
+            yield environment
         finally:
-            attempt.environment.close()
+            attempt.environment = None
+            await environment.leave()
 
     def _bring_grader(self) -> None:
         preparation.bring_grader(self._scene.task, self._scene.folders)
