@@ -26,10 +26,10 @@ from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.attempt.survivors import Left, find_left, judge, list_own
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.images import Images
-from labrunner.sandbox.docker.engine.labels import PROBE, Role, Tag, is_orphan
-from labrunner.sandbox.docker.engine.reconnect import outlast
+from labrunner.sandbox.docker.engine.labels import PROBE, Role, is_orphan
 from labrunner.sandbox.docker.engine.replies import EngineFacts, ImageFacts, NetworkFacts
 from labrunner.sandbox.docker.fittings import furnish, make_basics, tell_limits
+from labrunner.sandbox.docker.moulding import Mould
 from labrunner.sandbox.docker.networking.membership import Membership
 from labrunner.sandbox.docker.networking.run_networks import RunNetworks, find_way
 from labrunner.sandbox.docker.probing.container_check import (
@@ -49,8 +49,7 @@ from labrunner.sandbox.docker.probing.probe_cache import find_proof, keep_proof,
 from labrunner.sandbox.docker.watching.pristine import Pristine
 from labrunner.sandbox.docker.watching.sightings import BarrierRecord
 from labrunner.sandbox.docker.watching.users import Users
-from labrunner.sandbox.docker.worklayer.patching import IDLE, made_aside
-from labrunner.sandbox.docker.wrapper.configuration import NOWHERE, Guest, check_enforced, configure
+from labrunner.sandbox.docker.wrapper.configuration import check_enforced
 from labrunner.sandbox.docker.wrapper.script import PhaseBasics, find_excess
 from labrunner.sandbox.docker.wrapper.syscalls import check_filter
 from labrunner.sandbox.door import (
@@ -313,48 +312,24 @@ class DockerMaker:
             own=None if network is None else network.name,
         )
 
-        async def make(role: Role) -> Container:
-            nonce = secrets.token_hex(16)
-            tag = Tag(
-                mark=spec.mark,
-                nonce=nonce,
-                role=role,
-                expires_at=int(time.time()) + expiry_s,
-                expiry_s=expiry_s,
-                is_shared=basics.is_shared,
-                is_bridged=network is not None,
-            )
-            guest = Guest(
-                image=image,
-                engine=facts,
-                expiry_s=expiry_s,
-                labels=tag.labels(),
-                network=membership.first,
-                has_names=membership.first != membership.own,
-            )
-            id_ = await outlast(lambda: self.engine.create(configure(spec, guest), tag.name()))
-            return Container(self.engine, id_, spec.folders.ctl, nonce)
-
-        @asynccontextmanager
-        async def aside() -> AsyncIterator[str]:
-            nonce = secrets.token_hex(16)
-            tag = Tag(mark=None, nonce=nonce, role="attempt", expires_at=int(time.time()), expiry_s=0)
-            guest = Guest(
-                image=image, engine=facts, expiry_s=0, labels=tag.labels(), network=NOWHERE, has_names=False
-            )
-            config = configure(spec, guest) | {"Entrypoint": list(IDLE), "Cmd": []}
-            config["HostConfig"] |= {"Mounts": []}
-            async with made_aside(self.engine, config, tag.name()) as container:
-                yield container
-
+        mould = Mould(
+            engine=self.engine,
+            spec=spec,
+            image=image,
+            facts=facts,
+            expiry_s=expiry_s,
+            membership=membership,
+            is_shared=basics.is_shared,
+            is_bridged=network is not None,
+        )
         return Stage(
-            aside=aside,
+            aside=mould.make_aside,
             spec=spec,
             engine=self.engine,
             basics=basics,
             pristine=self._pristine,
             image=image,
-            make=make,
+            make=mould.make,
             expiry_s=expiry_s,
             patience=self._patience,
             membership=membership,
