@@ -72,6 +72,8 @@ class Told:
     logs: tuple[FileRef, ...] = ()
     folders: Mapping[str, str] = field(default_factory=dict)
     """Digests of folders that it kept."""
+    node: str | None = None
+    """Which node of a cluster carried it out."""
 
 
 Script = Callable[[Slot], Told | None]
@@ -250,6 +252,7 @@ def _timing(slot: Slot, told: Told, number: int, end: AttemptEnd) -> AttemptTimi
         message=end.message if isinstance(end, Failed) else None,
         logs=told.logs,
         folders=dict(told.folders),
+        node=told.node,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from labrunner.errors import DamagedRun, InputError
+from labrunner.experiment.schedule import Slot
 from labrunner.interop.registry import export_run
 from labrunner.query import database
 from labrunner.query.database import ask
@@ -44,6 +45,15 @@ def owned(paths: RunPaths) -> Iterator[None]:
     with paths.lock.open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def test_which_node_carried_an_attempt_out_is_a_column(tmp_path: Path) -> None:
+    def on_nodes(slot: Slot) -> Told:
+        return Told(node=f"gpu-{slot.schedule_idx}/4f1c09ab" if slot.schedule_idx < 2 else None)
+
+    paths = write_run(tmp_path, make_grid(tasks=2), on_nodes)
+    found = rows_of(paths, "select node, host from timings order by schedule_idx")
+    assert found == [("gpu-0/4f1c09ab", "here"), ("gpu-1/4f1c09ab", "here"), (None, "here"), (None, "here")]
 
 
 def test_trials_are_those_that_readers_see_buffered_ones_included(tmp_path: Path) -> None:

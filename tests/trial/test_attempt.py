@@ -2,6 +2,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labrunner.errors import SandboxFailed
@@ -32,6 +33,16 @@ async def test_a_planted_verdict_does_nothing(tmp_path: Path) -> None:
 
     assert isinstance(completion.end, Failed)
     assert completion.end.reason == "score_missing"
+
+
+@pytest.mark.parametrize("node", [None, "gpu-3/4f1c09ab"])
+async def test_which_node_of_a_cluster_carried_it_out_is_told_with_its_times(
+    tmp_path: Path, node: str | None
+) -> None:
+    completion = await Attempt(make_experiment(), tmp_path, {"grader": PASS}, node=node).carry_out()
+
+    assert completion.timing.node == node
+    assert ("node" in msgspec.to_builtins(completion.timing)) == (node is not None)
 
 
 @pytest.mark.parametrize("kind", ["folder", "symlink", "fifo"])

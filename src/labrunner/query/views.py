@@ -13,9 +13,9 @@ _FACT: Final = (
     f"agent {_PHASE}, grader {_PHASE}, grader_tries INTEGER)"
 )
 _TIMING: Final = (
-    "STRUCT(attempt INTEGER, started_at VARCHAR, ended_at VARCHAR, host VARCHAR, sandbox VARCHAR, "
-    "phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), limits JSON, message VARCHAR, "
-    "traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER, agent_outcome VARCHAR, "
+    "STRUCT(attempt INTEGER, started_at VARCHAR, ended_at VARCHAR, host VARCHAR, node VARCHAR, "
+    "sandbox VARCHAR, phases_s MAP(VARCHAR, DOUBLE), usage MAP(VARCHAR, DOUBLE), limits JSON, "
+    "message VARCHAR, traceback VARCHAR, adopted BOOLEAN, masked_secrets INTEGER, agent_outcome VARCHAR, "
     "agent_error VARCHAR, left_nothing BOOLEAN)"
 )
 EARLIER: Final = (
@@ -178,7 +178,7 @@ VIEWS: Final[Mapping[str, SqlView]] = MappingProxyType(
             selects=f"""
                 SELECT {_WHOSE}, a.attempt, a.attempt = last_attempt AS is_last,
                     TRY_CAST(a.started_at AS TIMESTAMP) AS started_at,
-                    TRY_CAST(a.ended_at AS TIMESTAMP) AS ended_at, a.host, a.sandbox,
+                    TRY_CAST(a.ended_at AS TIMESTAMP) AS ended_at, a.host, a.node, a.sandbox,
                     list_sum(map_values(a.phases_s)) AS time_s,
                     {", ".join(f"a.phases_s['{phase}'] AS {phase}_s" for phase in _PHASES)},
                     a.usage['tokens'] AS tokens, a.usage['cost_usd'] AS cost_usd, a.usage['cpu_s'] AS cpu_s,

@@ -139,6 +139,9 @@ class AttemptTiming(
     ended_at: str
     host: str
     sandbox: str
+    node: str | None = None
+    """Which node of a cluster carried it out: its host name and how its id begins, `gpu-3/4f1c09ab`. None
+    where the run's own machine did."""
     phases_s: dict[str, float] = {}
     """Seconds spent in prepare, setup, agent, barrier, grader, collect."""
     limits: dict[str, float | int | str | bool | None] = {}

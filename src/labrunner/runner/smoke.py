@@ -24,6 +24,9 @@ UNREACHED: Final = frozenset({"network", "gateway", "gateway_not_planted"})
 class Deaf:
     """Hears of an attempt, and does nothing about it: nobody will ever go on with this one."""
 
+    def placed(self, token: str, node: str) -> None:
+        """Nothing to note."""
+
     async def barrier_held(self, token: str, note: BarrierNote) -> None:
         """Nothing to note."""
 

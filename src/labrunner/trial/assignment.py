@@ -25,6 +25,8 @@ class TrialContext:
     host: str
     secrets: Mapping[str, str]
     """Values of the declared secrets: in memory only, never written."""
+    node: str | None = None
+    """This machine, where it is a node of a cluster: as people recognise it, `gpu-3/4f1c09ab`."""
 
     def mark(self) -> RunMark:
         """The run, by its very directory."""
@@ -63,6 +65,10 @@ class AttemptScene:
 
 class Notes(Protocol):
     """What the coordinator wants to know while an attempt runs, made durable where it must be."""
+
+    def placed(self, token: str, node: str) -> None:
+        """This node of a cluster carries the attempt out. Where there is no cluster nobody calls it."""
+        ...
 
     async def barrier_held(self, token: str, note: BarrierNote) -> None:
         """The agent has ended with these facts; no grader has started."""

@@ -173,6 +173,7 @@ class Ledger:
             ended_at=stamp(datetime.now(UTC)),
             host=self.scene.context.host,
             sandbox=self.scene.variant.sandbox.kind,
+            node=self.scene.context.node,
             phases_s={name: round(seconds, 6) for name, seconds in self.phases_s.items()},
             limits=self.limits,
             usage=self.usage,

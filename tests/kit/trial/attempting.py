@@ -41,6 +41,9 @@ class HeardNotes:
     heard: list[str] = field(default_factory=list)
     barrier: BarrierNote | None = None
 
+    def placed(self, token: str, node: str) -> None:
+        self.heard.append(f"placed {node}")
+
     async def barrier_held(self, token: str, note: BarrierNote) -> None:
         self.heard.append("barrier")
         self.barrier = note
@@ -61,6 +64,7 @@ class Attempt:
     trials_dir: Path
     steps: dict[str, Step]
     secrets: dict[str, str] = field(default_factory=dict)
+    node: str | None = None
     phases: list[Phase] = field(default_factory=list)
     notes: HeardNotes = field(default_factory=HeardNotes)
 
@@ -82,6 +86,7 @@ class Attempt:
             trials_dir=self.trials_dir,
             host="here",
             secrets=self.secrets,
+            node=self.node,
         )
         assignment = Assignment(
             token="token",

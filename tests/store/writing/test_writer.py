@@ -245,8 +245,12 @@ async def test_notes_that_need_not_be_durable_are_stored_soon_and_dropped_with_t
         await writer.note_grader_started("b", durable=True)
         found = table(paths, "SELECT token, state, barrier, grader_started FROM attempts ORDER BY token")
         assert found == [("a", "barrier", b'{"x":1}', 0), ("b", "grading", None, 1)]
+        writer.note_node("a", "gpu-3/4f1c09ab")
+        await writer.note_grader_started("b", durable=True)
+        assert table(paths, "SELECT token, node FROM nodes") == [("a", "gpu-3/4f1c09ab")]
         await finish(writer, 3)
         assert table(paths, "SELECT token FROM attempts") == [("b",)]
+        assert table(paths, "SELECT token FROM nodes") == []
     assert table(paths, "SELECT token FROM attempts") == [("b",)]
 
 

@@ -48,6 +48,10 @@ class StoreNotes:
             durable=assignment.token in self._outliving,
         )
 
+    def placed(self, token: str, node: str) -> None:
+        """Note which node has an attempt: for people, so nobody waits for it."""
+        self._writer.note_node(token, node)
+
     async def failed(self, ended: EndedAttempt) -> None:
         """Keep how an attempt failed until its trial is final."""
         await self._writer.note_failed(ended.assignment.token, msgspec.json.encode(ended.completion))

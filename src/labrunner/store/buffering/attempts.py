@@ -28,6 +28,8 @@ class AttemptNote(msgspec.Struct, frozen=True, kw_only=True):
     failure: bytes | None = None
     """How the attempt failed: its `Completion`, encoded, until its trial is final."""
     grader_started: bool = False
+    node: str | None = None
+    """The node of a cluster that carries it out."""
 
 
 class AttemptBook:
@@ -57,6 +59,10 @@ class AttemptBook:
         self._notes[note.token] = note
         self._changed.add(note.token)
         self._slots.setdefault(note.schedule_idx, []).append(note.token)
+
+    def place(self, token: str, node: str) -> None:
+        """Note which node of a cluster carries an attempt out."""
+        self._change(replace(self._find(token), node=node))
 
     def hold_barrier(self, token: str, payload: bytes) -> None:
         """Note that an attempt's agent has ended, and how."""

@@ -21,6 +21,8 @@ from labrunner.store.buffering.attempts import AttemptNote, AttemptState
 from labrunner.store.buffering.faults import is_broken, is_full, is_unsynced, tell, using
 
 VERSION: Final = 1
+_NODES: Final = "CREATE TABLE IF NOT EXISTS nodes (token TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID"
+"""A table of its own, so that programs that know nothing of clusters go on with a run, and we with theirs."""
 _SCHEMA: Final = f"""
 CREATE TABLE completions (
     schedule_idx INTEGER PRIMARY KEY,
@@ -45,6 +47,7 @@ CREATE TABLE events (
     json BLOB NOT NULL,
     PRIMARY KEY (trial_id, attempt, seq)
 ) WITHOUT ROWID;
+{_NODES};
 PRAGMA user_version = {VERSION};
 """
 
@@ -135,7 +138,10 @@ class Buffer:
                 for a in changes.attempts
             ),
         )
-        run("DELETE FROM attempts WHERE token = ?", ((token,) for token in changes.gone_tokens))
+        placed = ((a.token, a.node) for a in changes.attempts if a.node is not None)
+        run("INSERT OR REPLACE INTO nodes VALUES (?, ?)", placed)
+        for table in ("attempts", "nodes"):
+            run(f"DELETE FROM {table} WHERE token = ?", ((token,) for token in changes.gone_tokens))
         run(
             "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)",
             ((e.trial_id, e.attempt, e.seq, e.json) for e in changes.events),
@@ -203,6 +209,8 @@ def open_buffer(path: Path) -> Buffer:
             raise BrokenBuffer(str(error)) from error
         raise StoreError(f"opening {path}: {tell(path, error)}") from error
     if version == VERSION and damage == "ok":
+        with using(path):
+            connection.execute(_NODES)
         return Buffer(path, connection)
     connection.close()
     if version > VERSION:
@@ -318,6 +326,7 @@ def _select(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[B
 
 def select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
     """Every attempt's note."""
+    nodes = _select_nodes(connection)
     rows: Iterable[tuple[str, int, str, int, str, bytes | None, int]] = connection.execute(
         "SELECT token, schedule_idx, trial_id, attempt, state, barrier, grader_started FROM attempts"
     )
@@ -331,7 +340,16 @@ def select_attempts(connection: sqlite3.Connection) -> Iterator[AttemptNote]:
             barrier=noted if state != "failed" else None,
             failure=noted if state == "failed" else None,
             grader_started=bool(grader_started),
+            node=nodes.get(token),
         )
+
+
+def _select_nodes(connection: sqlite3.Connection) -> dict[str, str]:
+    """Which node has which attempt; nothing in a buffer whose owner never heard of nodes."""
+    is_there = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'nodes'").fetchone()[0]
+    if not is_there:
+        return {}
+    return {token: str(node) for token, node in connection.execute("SELECT token, node FROM nodes")}
 
 
 def _noted(note: AttemptNote) -> bytes | None:

@@ -37,6 +37,14 @@ _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class OnNode:
+    """A node of a cluster carries an attempt out."""
+
+    token: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """An attempt's agent has ended."""
 
@@ -102,7 +110,7 @@ class CutOff:
     token: str
 
 
-Note = AttemptNote | Barrier | GraderStarted | FailedAttempt | CutOff | Event
+Note = AttemptNote | OnNode | Barrier | GraderStarted | FailedAttempt | CutOff | Event
 Wish = Arrival | Note | Status | Summary | OutageNoted | Settle | Nudge | Leave
 
 
@@ -256,6 +264,8 @@ class WriterThread(threading.Thread):
             match note:
                 case AttemptNote():
                     self.committer.book.dispatch(note)
+                case OnNode(token, node):
+                    self.committer.book.place(token, node)
                 case Barrier(token, payload):
                     self.committer.book.hold_barrier(token, payload)
                 case GraderStarted(token):

@@ -32,6 +32,7 @@ from labrunner.store.writing.thread import (
     GraderStarted,
     Leave,
     Note,
+    OnNode,
     OutageNoted,
     Settle,
     Status,
@@ -97,6 +98,11 @@ class RunWriter:
         """
         note = AttemptNote(token=token, schedule_idx=schedule_idx, trial_id=trial_id, attempt=attempt)
         await self._note(note, durable=durable)
+
+    def note_node(self, token: str, node: str) -> None:
+        """Note which node of a cluster carries an attempt out; without waiting, stored within moments."""
+        self._refuse_if_broken()
+        self._thread.leave_note(OnNode(token, node))
 
     async def note_barrier(self, token: str, payload: bytes, *, durable: bool) -> None:
         """Note that the agent has ended, with what is needed to grade it after a crash."""
