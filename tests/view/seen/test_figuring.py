@@ -1,13 +1,14 @@
 """Figures that are made while pages go on."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from labrunner.errors import DamagedRun
 from labrunner.runner.reports.lookup import RunPicture, picture
-from labrunner.view.seen.figuring import Figuring
+from labrunner.view.seen.figuring import FIRST_REST_S, Figuring
 from labrunner.view.seen.lookout import Lookout, Unfigured
 from labrunner.view.seen.runsight import see_run
 from labrunner.view.seen.soundness import Quiet
@@ -46,6 +47,26 @@ def test_a_state_is_figured_once_and_a_live_run_rests_in_between(made: RunPictur
     assert figures.rounds == 1
     figures.ask(OTHER, is_live=False, within_s=None)  # it is over: now they are needed
     assert figures.rounds == 2
+
+
+def test_a_live_run_rests_by_what_its_figures_cost_and_not_by_how_long_they_waited(made: RunPicture) -> None:
+    def wait() -> None:
+        threading.Event().wait(0.3)
+
+    def compute() -> None:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+
+    rests = []
+    for work in (wait, compute):
+        works = iter((compute, work))
+        figures = Figuring(lambda works=works: (next(works)(), made)[1])  # type: ignore[misc] # bound here
+        figures.ask(ONE, is_live=True, within_s=None)
+        assert figures._rests_until - time.monotonic() <= FIRST_REST_S
+        figures.ask(OTHER, is_live=False, within_s=None)
+        rests.append(figures._rests_until - time.monotonic())
+    assert rests[0] < 1 < rests[1]
 
 
 def test_what_went_wrong_is_told_each_time_and_looked_at_again_when_something_changes() -> None:
