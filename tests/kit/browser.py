@@ -43,13 +43,17 @@ class Page:
         self._socket = socket
         self._number = 0
         self._loaded = False
+        self._is_cut = False
+        """Whether the browser dropped what was on its way, because networks of this machine came or went."""
 
     async def open(self, url: str) -> Self:
         """Open an address, and wait until it is loaded."""
-        self._loaded = False
-        await self._call("Page.navigate", url=url)
-        while not self._loaded:
-            self._note(await self._receive())
+        self._is_cut = True
+        while self._is_cut:
+            self._loaded = self._is_cut = False
+            await self._call("Page.navigate", url=url)
+            while not self._loaded:
+                self._note(await self._receive())
         return self
 
     async def resize(self, width: int, height: int) -> None:
@@ -116,6 +120,8 @@ class Page:
                 self.requests.append(params["request"]["url"])
             case "Runtime.exceptionThrown":
                 self.troubles.append(json.dumps(params["exceptionDetails"]))
+            case "Log.entryAdded" if "net::ERR_NETWORK_CHANGED" in params["entry"]["text"]:
+                self._is_cut = True
             case "Log.entryAdded" if params["entry"]["level"] == "error":
                 self.troubles.append(params["entry"]["text"])
             case "Page.javascriptDialogOpening":

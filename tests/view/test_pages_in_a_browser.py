@@ -12,6 +12,7 @@ from labrunner.records.run import Counts
 from labrunner.store.rows.lock import acquire
 from labrunner.view.web.webserver import serving
 from tests.kit.browser import Page, page_of
+from tests.kit.builders import make_experiment, make_policy, make_task, make_variant
 from tests.kit.made_runs import Told, edit_status, make_grid, write_run
 from tests.kit.view.left_behind import HOSTILE, PLANTED, TRIAL, write_left, write_long
 
@@ -105,7 +106,8 @@ async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Pat
         await viewer.press("r", f"{HAS}('3 runs')")
 
         assert viewer.page.troubles == []
-        damaged = await viewer.open("/run/bad", f"{HAS}('be read as they are')")
+        damaged = await viewer.open("/run/bad", f"{HAS}('damaged: type')")
+        assert "be read as they are" in damaged
         assert "lab log recover" in damaged
         viewer.page.troubles.clear()  # the browser notes that there was no answer
 
@@ -127,6 +129,7 @@ async def test_hostile_output_is_shown_and_does_nothing(tmp_path: Path) -> None:
     async with viewing(tmp_path) as viewer:
         for tab in ("conversation", "terminal", "files", "grader", "record"):
             shown = await viewer.open(f"/run/left/trial/{TRIAL}?tab={tab}", f"{HAS}('onerror=')")
+            assert ("calls bash <b>ls</b>" in shown) == (tab == "conversation")
             assert "owned" not in await viewer.page.run("document.title")
             assert not set("\x00\x1b\u202e\u200b") & set(shown)
         planted = await viewer.page.run(f"document.querySelectorAll({PLANTED!r}).length")
@@ -182,3 +185,70 @@ async def test_a_page_of_a_live_run_follows_it_without_being_loaded_again(tmp_pa
             edit_status(paths, counts=Counts(**COUNTS))
             await viewer.wait(f"{HAS}('7 of 12 done, 2 under way') && window.isSame")
         await viewer.wait(f"{HAS}('crashed') && {HAS}('lab continue') && window.isSame")
+
+
+LONG = "every-name-of-this-run-begins-with-the-same-words-and-goes-on-and-on/"
+ENDS_ARE_SEEN = """[...document.querySelectorAll(".tr a")].every((cell) => {
+    const text = cell.lastChild, range = document.createRange();
+    range.setStart(text, text.length - 2); range.setEnd(text, text.length);
+    return range.getBoundingClientRect().right <= cell.parentElement.getBoundingClientRect().right; })"""
+IS_APART = """(() => { const [one, other] = ["h1", ".help-button"]
+    .map((each) => document.querySelector(each).getBoundingClientRect());
+    return one.right <= other.left || other.bottom <= one.top; })()"""
+NAME_WIDTH = "document.querySelector('.variants th[scope]').getBoundingClientRect().width"
+
+
+async def test_of_several_variants_the_page_says_which_is_ahead_and_what_each_comparison_found(
+    tmp_path: Path,
+) -> None:
+    def ahead(slot: Slot) -> Told:
+        return Told(value=float(slot.variant_idx == 2 or (slot.variant_idx == 1 and slot.task_idx % 2)))
+
+    write_run(tmp_path / "runs", make_grid(tasks=30, variants=("none", "half", "all")), ahead)
+    async with viewing(tmp_path) as viewer:
+        shown = await viewer.open("/run/made", READY)
+        assert "all has the best mean and is better than none" in shown
+        assert "Against none: better 2." in shown
+        assert "half minus none" not in shown
+        found = await viewer.page.run("[...document.querySelectorAll('.against')].map((e) => e.innerText)")
+        assert found == ["baseline", "+0.500\nbetter", "+1.000\nbetter"]
+        await viewer.page.run("document.querySelector('details.says summary').click()")
+        assert "half minus none" in await viewer.wait("document.querySelector('details.says').open")
+
+
+async def test_long_names_are_told_apart_and_nothing_lies_over_them(tmp_path: Path) -> None:
+    grid = make_experiment(
+        name=f"run of {LONG.replace('-', ' ') * 2}",
+        tasks=tuple(make_task(f"{LONG}{number}") for number in range(6)),
+        variants=tuple(make_variant(f"{LONG}{name}") for name in "abc"),
+        policy=make_policy(fail_on_error=False),
+    )
+    write_run(tmp_path / "runs", grid, lambda slot: Told(value=float(slot.variant_idx == 1)))
+    async with viewing(tmp_path) as viewer:
+        for width in (1280, 375):
+            await viewer.page.resize(width, 900)
+            await viewer.open("/run/made", READY)
+            assert await viewer.page.run(ENDS_ARE_SEEN)
+            assert not await viewer.page.run(IS_WIDE)
+            assert await viewer.page.run(NAME_WIDTH) > 160
+            assert width < 720 or await viewer.page.run(IS_APART)
+
+
+async def test_a_page_whose_server_was_away_goes_on_by_itself(tmp_path: Path) -> None:
+    write_left(tmp_path / "runs")
+    runs = tmp_path / "runs"
+    async with asyncio.timeout(100), page_of(tmp_path) as page:
+        async with serving(runs) as place:
+            viewer = Viewer(page, f"http://127.0.0.1:{place.port}")
+            await viewer.open("/", f"{HAS}('1 run')")
+        await page.run(
+            "dispatchEvent(new PopStateEvent('popstate', history.pushState({}, '', '/run/left') ?? {}))"
+        )
+        await viewer.wait(f"{HAS}('the server does not answer')")
+        async with serving(runs, port=place.port):
+            await viewer.wait(f"{READY} && !{HAS}('the server does not answer')")
+            write_left(runs, "second")
+            await page.run("document.querySelector('a[href=\"/\"]').click()")
+            await viewer.wait(f"{HAS}('2 runs')")
+            write_left(runs, "third")
+            await viewer.wait(f"{HAS}('3 runs')")  # it listens again, too

@@ -13,13 +13,34 @@ import { Problem } from "./problem.js";
  */
 export async function ask(name, words, signal) {
   if (isFile) return answer(name, words);
-  const reply = await fetch(`/api/${name}?${query(words)}`, { signal });
+  const { reply, text } = await reach(`/api/${name}?${query(words)}`, signal);
   if (reply.headers.get("content-type")?.startsWith("application/json")) {
-    const told = await reply.json();
+    const told = JSON.parse(text);
     if (reply.ok) return told;
     throw new Problem(reply.status, told.problem);
   }
-  throw new Problem(reply.status, await reply.text());
+  throw new Problem(reply.status, text);
+}
+
+const TRIES = 3;
+const BETWEEN_MS = 300;
+const AWAY_MS = 3000;
+
+/**
+ * Ask more than once where nobody answers: browsers cut every connection when this machine's networks change,
+ * as they do whenever a container comes or goes.
+ * @param {string} url @param {AbortSignal} [signal]
+ */
+async function reach(url, signal) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const reply = await fetch(url, { signal });
+      return { reply, text: await reply.text() };
+    } catch (error) {
+      if (signal?.aborted || tries === TRIES) throw error;
+      await new Promise((go) => { setTimeout(go, BETWEEN_MS); });
+    }
+  }
 }
 
 /** @param {Record<string, unknown>} words @returns {string} */
@@ -40,6 +61,11 @@ function listen() {
   } else if (!stream) {
     stream = new EventSource("/api/changes");
     stream.addEventListener("changed", (event) => tell(JSON.parse(event.data).runs));
+    stream.addEventListener("error", () => {
+      if (stream?.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      stream = null;
+      setTimeout(listen, AWAY_MS);
+    });
   }
 }
 
@@ -86,10 +112,12 @@ export function useAnswer(name, words, run) {
         if (stop.signal.aborted) return;
         const problem = error instanceof Problem ? error : new Problem(0, "the server does not answer; is `lab view` still running?");
         setState((before) => ({ key, told: before.key === key ? before.told : null, problem, isAsking: false }));
+        if (!problem.status) askAgain();
       }
       isBusy = false;
       if (isDue) later();
     };
+    const askAgain = () => { timer ||= setTimeout(() => { timer = 0; get(); }, AWAY_MS); };
     const later = () => {
       isDue = isBusy;
       if (isBusy || timer) return;

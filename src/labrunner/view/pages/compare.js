@@ -1,6 +1,6 @@
 /** Two variants, or two runs: the difference, the tasks that make it, and two trials side by side. */
 import { html, useEffect, useRef } from "./dom.js";
-import { link, put } from "./address.js";
+import { link, put, to } from "./address.js";
 import { isFile } from "./held.js";
 import { useAnswer } from "./asking.js";
 import { Conversation, Grader, Terminal } from "./left.js";
@@ -35,6 +35,8 @@ export function Compare({ words }) {
         ${pairs.map((/** @type {any} */ each, /** @type {number} */ number) => html`<option value=${String(number)}>${each.other}</option>`)}</select></label>`}
     </div>
     <${Trouble} problem=${problem}/>
+    ${!a && html`<p class="empty">Compare what? <a href=${to("/")}>Choose a run</a> first.</p>`}
+    ${a && !mustChoose && !told && !problem && html`<p class="empty" role="status">comparing, task by task</p>`}
     ${pair && html`<${Pair} pair=${pair} told=${told} words=${words}/>`}
   </main>`;
 }
@@ -80,10 +82,10 @@ function Sides({ pair, flip }) {
   const boxes = [useRef(/** @type {HTMLElement | null} */ (null)), useRef(/** @type {HTMLElement | null} */ (null))];
   const follow = (/** @type {number} */ number) => {
     const from = boxes[number].current;
-    const to = boxes[1 - number].current;
-    if (!from || !to || !from.matches(":hover, :focus-within")) return;
+    const other = boxes[1 - number].current;
+    if (!from || !other || !from.matches(":hover, :focus-within")) return;
     const share = from.scrollTop / Math.max(1, from.scrollHeight - from.clientHeight);
-    to.scrollTop = share * (to.scrollHeight - to.clientHeight);
+    other.scrollTop = share * (other.scrollHeight - other.clientHeight);
   };
   const sides = [[pair.baseline, pair.baseline_run, flip.baseline_trial], [pair.other, pair.other_run, flip.other_trial]];
   return html`<div class="sides">${sides.map(([name, run, trial], number) => html`<${Side} key=${trial} name=${name} run=${run} trial=${trial} box=${boxes[number]} onScroll=${() => follow(number)}/>`)}</div>`;

@@ -244,6 +244,7 @@ function takeMap(board, asked) {
   const mark = (/** @type {number} */ slot) => (isGraded(board, slot) ? strength(board, slot) : board.endings[board.standing[slot]][0]);
   return {
     total: tasks.length, offset, variants: board.variants, replications: board.replications,
+    longest: Math.max(0, ...board.tasks.map((/** @type {string} */ name) => [...name].length)),
     tasks: tasks.slice(offset, offset + Number(asked.limit)).map((task) => ({ task: board.tasks[task], cells: grid[task].map((cell) => cell.map(mark)), slots: grid[task] })),
   };
 }

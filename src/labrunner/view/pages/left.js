@@ -169,18 +169,31 @@ export function Conversation({ run, told }) {
     ${hasMore && entries.length > 0 && html`<button onClick=${() => more(entries.length)}>more</button>`}`;
 }
 
+const PREVIEW = 120;
+
+/** @param {string} text arguments of a call, as JSON @returns {string} what they say, in one line */
+function preview(text) {
+  let said = text;
+  try {
+    const given = JSON.parse(text);
+    if (given && typeof given === "object") said = Object.values(given).map((each) => (typeof each === "string" ? each : JSON.stringify(each))).join(" ");
+  } catch { /* it is shown as it is */ }
+  const line = said.replace(/\s+/g, " ").trim();
+  return line.length > PREVIEW ? `${line.slice(0, PREVIEW)}…` : line;
+}
+
 /** @param {{each: any}} props */
 function Entry({ each }) {
   if (each.kind === "model") {
     const used = each.usage ?? {};
-    const told = [each.model, used.input_tokens != null && `${used.input_tokens} + ${used.output_tokens ?? 0} tokens`, used.cost_usd != null && money(Number(used.cost_usd)), each.seconds != null && duration(Number(each.seconds)), each.stop_reason && each.stop_reason !== "stop" && String(each.stop_reason), each.error && `error: ${JSON.stringify(each.error)}`];
+    const told = [each.model, used.input_tokens != null && `${count(used.input_tokens)} tokens in, ${count(used.output_tokens ?? 0)} out`, used.cost_usd != null && money(Number(used.cost_usd)), each.seconds != null && duration(Number(each.seconds)), each.stop_reason && each.stop_reason !== "stop" && String(each.stop_reason), each.error && `error: ${JSON.stringify(each.error)}`];
     return html`<li class="call dim">${told.filter(Boolean).join(" · ")}</li>`;
   }
   if (each.kind !== "message") return html`<li class=${`note ${each.kind}`}><b>${each.kind}</b><pre>${each.text}</pre></li>`;
   return html`<li class=${`said ${each.role}`}><b>${each.role}${each.name ? ` ${each.name}` : ""}${each.thread ? html` <small>conversation ${each.thread + 1}</small>` : ""}</b>
-    <div>${each.role === "tool" && each.text.length > 400 ? html`<details><summary>${each.text.slice(0, 120)}…</summary><pre>${each.text}</pre></details>` : each.text && html`<pre>${each.text}</pre>`}
+    <div>${each.role === "tool" && each.text.length > 400 ? html`<details><summary>${each.text.slice(0, 120)}…</summary><pre>${each.text}</pre></details>` : each.text ? html`<pre>${each.text}</pre>` : each.role === "tool" && !each.trouble && html`<span class="dim">nothing</span>`}
     ${each.trouble && html`<pre class="trouble">${each.trouble}</pre>`}
-    ${(each.calls ?? []).map((/** @type {any} */ call) => html`<details class="tool"><summary>calls ${call.function}</summary><pre>${call.arguments}</pre></details>`)}</div></li>`;
+    ${(each.calls ?? []).map((/** @type {any} */ call) => html`<details class="tool"><summary>calls ${call.function} <code class="dim">${preview(call.arguments)}</code></summary><pre>${call.arguments}</pre></details>`)}</div></li>`;
 }
 
 const LOOK_MS = 1000;

@@ -134,7 +134,7 @@ export function TrialMap({ run, words }) {
   const variants = told?.variants ?? [];
   const replications = told?.replications ?? 1;
   const total = told?.total ?? 0;
-  const label = Math.min(300, Math.max(90, wide * (wide < 500 ? 0.4 : 0.28)));
+  const label = Math.min(7.2 * (told?.longest ?? 0) + 24, Math.min(300, Math.max(90, wide * (wide < 500 ? 0.4 : 0.28))));
   const room = (wide - label - BETWEEN * variants.length) / Math.max(1, variants.length * replications);
   const side = Math.max(5, Math.min(12, Math.floor(room - GAP)));
   const marks = replications * (side + GAP) + BETWEEN;
@@ -245,7 +245,7 @@ export function TrialMap({ run, words }) {
 /** @param {CanvasRenderingContext2D} pen @param {string} text @param {number} room */
 function clip(pen, text, room) {
   if (pen.measureText(text).width <= room) return text;
-  const end = text.length > 12 ? text.slice(-4) : "";
+  const end = text.length > 16 ? text.slice(-8) : "";
   let cut = text.slice(0, Math.min(80, text.length - end.length));
   while (cut.length > 1 && pen.measureText(`${cut}…${end}`).width > room) cut = cut.slice(0, -1);
   return `${cut}…${end}`;

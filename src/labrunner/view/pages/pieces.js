@@ -93,6 +93,15 @@ export function Trouble({ problem }) {
     <pre>${problem.message}</pre></div>`;
 }
 
+const TAIL = 8;
+
+/** @param {{text: string}} props a name in one line: what has no room is left out before its end, where names of one kind differ */
+export function Clip({ text }) {
+  const letters = [...text];
+  if (letters.length <= 2 * TAIL) return text;
+  return html`<span class="clip">${letters.slice(0, -TAIL).join("")}</span>${letters.slice(-TAIL).join("")}`;
+}
+
 /** @param {{text: string}} props something to type, that a click copies */
 export function Command({ text }) {
   const copy = () => navigator.clipboard?.writeText(text);

@@ -7,7 +7,7 @@ import { TrialMap } from "./map.js";
 import { Command, Dot, Ending, Mark, Progress, State, Trouble, Way, range } from "./pieces.js";
 import { Said } from "./said.js";
 import { Trials } from "./trials.js";
-import { ago, clock, count, counted, duration, figure, money } from "./words.js";
+import { ago, clock, count, counted, duration, figure, money, shorten } from "./words.js";
 
 const SHOWN_GROUPS = 4;
 
@@ -26,6 +26,7 @@ export function Run({ run, words }) {
       <span class="dim where">${run}</span>
     </header>
     <${Trouble} problem=${problem}/>
+    ${problem?.status === 409 && html`<${Listed} run=${run}/>`}
     ${!told && !problem && html`<p class="empty" role="status">reading the run</p>`}
     ${told && html`<${Standing} told=${told}/>`}
     ${told?.summary && html`<${Headline} told=${told}/>`}
@@ -38,6 +39,12 @@ export function Run({ run, words }) {
     ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary?.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
     ${told && html`<${Origin} told=${told}/>`}
   </main>`;
+}
+
+/** @param {{run: string}} props how the list of runs calls one that can't be read, and what to type */
+function Listed({ run }) {
+  const listed = useAnswer("runs", { q: run }, run).told?.runs.find((/** @type {any} */ each) => each.key === run);
+  return listed?.type_next && html`<p><${State} state=${listed.state}/>: type <${Command} text=${listed.type_next}/></p>`;
 }
 
 /** @param {{told: any}} props how far it is, and what to type where it stands still */
@@ -54,19 +61,55 @@ function Standing({ told }) {
       : told.state === "success"
       ? html`${count(done)} of ${count(told.planned)} done.`
       : crash
-        ? html`Its owner died; the last sign of it is from ${clock(crash.last_sign_at)} UTC${crash.has_rebooted ? ", and the machine was started anew since" : ""}. ${counted(crash.committed, "trial")} committed, ${crash.buffered} finished behind them, ${crash.in_flight.length} under way, ${crash.owed} owed. Nothing finished is lost${crash.lost ? html`, but: ${crash.lost}` : ""}. To go on, type <${Command} text=${`lab continue ${told.address}`}/>`
-        : html`${count(done)} of ${count(told.planned)} done. ${told.status.error?.message ?? ""} To go on, type <${Command} text=${`lab continue ${told.address}`}/>`}</p>
+        ? html`Its owner died; the last sign of it is from ${clock(crash.last_sign_at)} UTC${crash.has_rebooted ? ", and the machine was started anew since" : ""}. ${counted(crash.committed, "trial")} committed, ${crash.buffered} finished behind them, ${crash.in_flight.length} under way, ${crash.owed} owed. Nothing finished is lost${crash.lost ? html`, but: ${crash.lost}` : ""}. <${Next} told=${told}/>`
+        : html`${count(done)} of ${count(told.planned)} done. ${told.status.error?.message ?? ""} <${Next} told=${told}/>`}</p>
   </section>`;
 }
 
+/** @param {{told: any}} props what to type where it stands still */
+function Next({ told }) {
+  return told.type_next && html`To go on, type <${Command} text=${told.type_next}/>`;
+}
+
+const LONGEST_NAME = 44;
+/** @param {string} text */
+const brief = (text) => shorten(text, LONGEST_NAME);
+
 /** @param {any} each @returns {string} what a comparison found, in few words */
 export function conclude(each) {
+  const [other, baseline] = [brief(each.other), brief(each.baseline)];
   switch (each.conclusion) {
-    case "better": return `${each.other} is better than ${each.baseline}`;
-    case "worse": return `${each.other} is worse than ${each.baseline}`;
-    case "no difference shown": return `No difference is shown between ${each.baseline} and ${each.other}`;
-    default: return `${each.other} against ${each.baseline}: ${each.conclusion}`;
+    case "better": return `${other} is better than ${baseline}`;
+    case "worse": return `${other} is worse than ${baseline}`;
+    case "no difference shown": return `No difference is shown between ${baseline} and ${other}`;
+    default: return `${other} against ${baseline}: ${each.conclusion}`;
   }
+}
+
+/** @param {any[]} figures @param {any[]} conclusions all against one baseline @returns {string} which of several variants is ahead, and whether that is sure */
+function rank(figures, conclusions) {
+  const graded = figures.filter((each) => each.observed != null);
+  const isLower = figures.some((each) => each.better === "lower");
+  const best = graded.filter((each) => graded.every((other) => (isLower ? each.observed <= other.observed : each.observed >= other.observed)));
+  if (!graded.length) return "Nothing is graded yet";
+  if (best.length > 1) return `${counted(best.length, "variant")} share the best mean, ${figure(best[0].observed)}`;
+  const { baseline } = conclusions[0];
+  const name = brief(best[0].variant_id);
+  const its = conclusions.find((each) => each.other === best[0].variant_id);
+  switch (its?.conclusion) {
+    case undefined: return `${name}, the baseline, has the best mean`;
+    case "better": return `${name} has the best mean and is better than ${brief(baseline)}`;
+    case "no difference shown": return `${name} has the best mean, but no difference from ${brief(baseline)} is shown`;
+    default: return `${name} has the best mean; against ${brief(baseline)}: ${its.conclusion}`;
+  }
+}
+
+/** @param {{conclusions: any[]}} props several comparisons: how many found what, and each in words */
+function Several({ conclusions }) {
+  const kinds = [...new Set(conclusions.map((each) => each.conclusion))];
+  const sums = kinds.map((kind) => `${kind} ${conclusions.filter((each) => each.conclusion === kind).length}`);
+  return html`<p class="says">Against ${brief(conclusions[0].baseline)}: ${sums.join(", ")}. Pairs without it are not tested here; <i>compare</i> takes any baseline.</p>
+    <details class="says"><summary>each comparison in words</summary>${conclusions.map((each) => html`<p><b>${conclude(each)}.</b> ${each.says}</p>`)}</details>`;
 }
 
 /** @param {{told: any}} props */
@@ -78,21 +121,24 @@ function Headline({ told }) {
   const scale = isRate ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
   const first = told.conclusions[0];
   const one = figures[0];
-  const shown = first ? conclude(first) : one?.observed != null ? `${one.variant_id}: ${one.measure} ${range({ value: one.observed, low: one.interval?.low, high: one.interval?.high })}` : "Nothing is graded yet";
+  const isSeveral = told.conclusions.length > 1;
+  const shown = isSeveral ? rank(figures, told.conclusions) : first ? conclude(first) : one?.observed != null ? `${one.variant_id}: ${one.measure} ${range({ value: one.observed, low: one.interval?.low, high: one.interval?.high })}` : "Nothing is graded yet";
   return html`<section class="headline" aria-labelledby="finding">
     <h2 id="finding" class="finding">${shown}</h2>
-    ${first && html`<p class="says">${first.says}</p>`}
-    ${told.conclusions.slice(1).map((/** @type {any} */ each) => html`<p class="says"><b>${conclude(each)}.</b> ${each.says}</p>`)}
+    ${isSeveral ? html`<${Several} conclusions=${told.conclusions}/>` : first && html`<p class="says">${first.says}</p>`}
     <div class="scrolls"><table class="variants">
       <thead><tr><th>variant</th><th class="n">${measure(figures)}</th><th class="plot"><span>${figure(scale[0], 1)}</span><span>95% interval${figures.some((/** @type {any} */ f) => f.errors && f.lower != null) ? "; hatched: if errors had ended otherwise" : ""}</span><span>${figure(scale[1], 1)}</span></th>
-        <th class="n"><${Ending} ending="pass"/></th><th class="n"><${Ending} ending="fail"/></th><th class="n"><${Ending} ending="error"/></th><th class="n"><${Ending} ending="owed"/></th>
+        ${isSeveral && html`<th title=${first.baseline}>against ${shorten(first.baseline, 24)}</th>`}<th class="n"><${Ending} ending="pass"/></th><th class="n"><${Ending} ending="fail"/></th><th class="n"><${Ending} ending="error"/></th><th class="n"><${Ending} ending="owed"/></th>
         <th class="n">retried</th><th class="n">time, median</th><th class="n">cost</th></tr></thead>
-      <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale}/>`)}</tbody>
+      <tbody>${figures.map((/** @type {any} */ each) => html`<${Variant} each=${each} scale=${scale} against=${isSeveral ? told.conclusions.find((/** @type {any} */ one) => one.other === each.variant_id) ?? "baseline" : null}/>`)}</tbody>
     </table></div>
     <p class="acts">${variants.length > 1 && html`<a href=${to(`/compare?a=${encodeURIComponent(told.key)}`)}>compare variants, task by task</a> `}${!isFile && html`<a href=${`/compare?a=${encodeURIComponent(told.key)}&b=`}>compare with another run</a> <a href=${`/query?run=${encodeURIComponent(told.key)}`}>ask in SQL</a>`}</p>
     ${told.lineage && html`<p class="dim">${told.lineage}.</p>`}
   </section>`;
 }
+
+/** @param {number | null} difference */
+const signed = (difference) => `${difference != null && difference > 0 ? "+" : ""}${figure(difference)}`;
 
 /** @param {any[]} figures */
 function measure(figures) {
@@ -101,8 +147,8 @@ function measure(figures) {
   return `${names.length === 1 ? names[0] : "mean"}${lower ? ", lower is better" : ""}`;
 }
 
-/** @param {{each: any, scale: [number, number]}} props */
-function Variant({ each, scale }) {
+/** @param {{each: any, scale: [number, number], against: any}} props `against`: what its comparison found, where there are several */
+function Variant({ each, scale, against }) {
   const interval = each.interval;
   const label = `${each.variant_id}: ${range({ value: each.observed, low: interval?.low, high: interval?.high })}` +
     (each.errors ? `; between ${figure(each.lower)} and ${figure(each.upper)} however errors had ended` : "");
@@ -111,10 +157,11 @@ function Variant({ each, scale }) {
     <th scope="row" class="name">${each.variant_id}</th>
     <td class="n big">${figure(each.observed)}</td>
     <td class="plot"><${Dot} value=${each.observed} low=${interval?.low} high=${interval?.high} lower=${each.errors ? each.lower : null} upper=${each.errors ? each.upper : null} scale=${scale} label=${label}/></td>
-    <td class="n">${zero(each.passed)}</td><td class="n">${zero(each.failed)}</td><td class="n">${zero(each.errors)}</td><td class="n">${zero(each.missing)}</td>
-    <td class="n">${zero(each.retried)}</td>
-    <td class="n">${duration(each.expense.time_s?.median)}</td>
-    <td class="n">${money(each.expense.cost_usd?.total)}</td>
+    ${against && html`<td class="against">${against === "baseline" ? html`<span class="dim">baseline</span>` : html`${signed(against.difference)} <small>${against.conclusion}</small>`}</td>`}
+    <td class="n" data-name="pass">${zero(each.passed)}</td><td class="n" data-name="fail">${zero(each.failed)}</td><td class="n" data-name="error">${zero(each.errors)}</td><td class="n" data-name="owed">${zero(each.missing)}</td>
+    <td class="n" data-name="retried">${zero(each.retried)}</td>
+    <td class="n" data-name="time, median">${duration(each.expense.time_s?.median)}</td>
+    <td class="n" data-name="cost">${money(each.expense.cost_usd?.total)}</td>
   </tr>`;
 }
 

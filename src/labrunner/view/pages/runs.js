@@ -3,7 +3,7 @@ import { html, useEffect, useRef } from "./dom.js";
 import { go, link, put } from "./address.js";
 import { useAnswer } from "./asking.js";
 import { useKeys } from "./keys.js";
-import { Command, Dot, Progress, State, Trouble, range } from "./pieces.js";
+import { Clip, Command, Dot, Progress, State, Trouble, range } from "./pieces.js";
 import { ago, count, counted, money } from "./words.js";
 
 const SHOWN_VARIANTS = 4;
@@ -36,6 +36,7 @@ export function Runs({ words }) {
       <span class="dim" role="status">${told && counted(told.total, "run")}</span>
     </div>
     <${Trouble} problem=${problem}/>
+    ${!told && !problem && html`<p class="empty" role="status">looking at the folder</p>`}
     ${told && !runs.length && html`<p class="empty">${asked.q || asked.state ? "No run fits." : "There is no run here yet. In a terminal: "}${!(asked.q || asked.state) && html`<${Command} text="lab init && lab run"/>`}</p>`}
     ${runs.length > 0 && html`<div class="scrolls"><table class="runs">
       <thead><tr>${COLUMNS.map(([name, kind]) => html`<${Head} name=${name} kind=${kind} asked=${asked}/>`)}</tr></thead>
@@ -83,6 +84,6 @@ function Means({ run }) {
   return html`<div class="means">${means.slice(0, SHOWN_VARIANTS).map(([name, mean], number) => {
     const [low, high] = run.intervals[number] ?? [null, null];
     const label = `${name}: ${range({ value: mean, low, high })}`;
-    return html`<span class="meanname" title=${name}>${name}</span><${Dot} small value=${mean} low=${low} high=${high} scale=${scale} label=${label}/><span class="n">${range({ value: mean })}</span>`;
+    return html`<span class="meanname" title=${name}><${Clip} text=${name}/></span><${Dot} small value=${mean} low=${low} high=${high} scale=${scale} label=${label}/><span class="n">${range({ value: mean })}</span>`;
   })}</div>${means.length > SHOWN_VARIANTS && html`<small>and ${means.length - SHOWN_VARIANTS} more</small>`}`;
 }

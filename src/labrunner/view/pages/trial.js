@@ -26,6 +26,7 @@ export function Trial({ run, trial, slot, words }) {
       <${Way} run=${run}/>
     </header>
     <${Trouble} problem=${problem}/>
+    ${!isThis && !problem && html`<p class="empty" role="status">reading the trial</p>`}
     ${isThis && html`
       <div class="verdict">
         <h1><${Mark} ending=${told.ending} strength=${told.value > 0 && told.value < 1 ? told.value : 0}/> ${told.task}</h1>

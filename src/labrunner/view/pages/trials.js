@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "./dom.js";
 import { go, link, put } from "./address.js";
 import { ask, useAnswer } from "./asking.js";
 import { useKeys } from "./keys.js";
-import { ENDINGS, Ending } from "./pieces.js";
+import { Clip, ENDINGS, Ending } from "./pieces.js";
 import { count, duration, figure, money } from "./words.js";
 
 const PAGE = 100;
@@ -91,8 +91,8 @@ function Row({ row, place, run, isChosen }) {
   const said = row.ending === "error" ? `${row.cause}: ${row.text ?? row.reason ?? ""}` : row.ending === "running" ? row.phase : [row.ended_by && `ended by ${row.ended_by}`, ...(row.flags ?? [])].filter(Boolean).join(", ");
   return html`<div class=${isChosen ? "tr chosen" : "tr"} role="row" aria-rowindex=${place + 2} style=${style}>
     <span role="cell" class="n dim">${row.slot}</span>
-    <span role="cell" class="grows"><a href=${link(run, row.trial_id)} title=${row.task}>${row.task}</a></span>
-    <span role="cell" class="grows" title=${row.variant}>${row.variant}</span>
+    <span role="cell" class="grows"><a href=${link(run, row.trial_id)} title=${row.task}><${Clip} text=${row.task}/></a></span>
+    <span role="cell" class="grows" title=${row.variant}><${Clip} text=${row.variant}/></span>
     <span role="cell" class="n">${row.repl + 1}</span>
     <span role="cell"><${Ending} ending=${row.ending} value=${row.value}/></span>
     <span role="cell" class="n">${row.value === undefined || row.value === null ? "" : figure(row.value)}</span>

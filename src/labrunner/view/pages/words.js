@@ -17,6 +17,14 @@ export function counted(number, noun, several = `${noun}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? noun : several}`;
 }
 
+/** @param {string} name @param {number} most letters @returns {string} a name of at most so many: what is left out was in its middle */
+export function shorten(name, most) {
+  const letters = [...name];
+  if (letters.length <= most) return name;
+  const tail = Math.floor(most / 3);
+  return `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
+}
+
 /** @param {number | null | undefined} value */
 export function money(value) {
   if (value === null || value === undefined) return "";

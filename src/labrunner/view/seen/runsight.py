@@ -13,6 +13,7 @@ from labrunner.analysis.report import Report
 from labrunner.analysis.summary import read_lineage, read_report
 from labrunner.analysis.sums.lineage import describe_lineage
 from labrunner.errors import InputError
+from labrunner.records.run import StatusRecord
 from labrunner.runner.reports.lookup import RunPicture
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.glancing import glance_at
@@ -95,11 +96,17 @@ def _plain(lookout: Lookout, run: RunListing) -> dict[str, object]:
         return told | {"state": run.state, "type_next": f"lab verify {name}"}
     if run.state != "started" and (damage := lookout.find_damage(key)) is not None:
         return told | {"state": "damaged", "problem": damage, "type_next": f"lab log recover {name}"}
-    can_go_on = run.state in {"crashed", "error", "cancelled"} and not run.is_report
     return told | {
         "state": "running" if run.state == "started" else run.state,
-        "type_next": f"lab continue {name}" if can_go_on else None,
+        "type_next": None if run.is_report else find_next(run.state, run.status, name),
     }
+
+
+def find_next(state: str, status: StatusRecord | None, name: str) -> str | None:
+    """What to type where a run stands still; None where there is nothing to go on with."""
+    if state == "error" and status is not None and status.error is not None and status.error.trial_id:
+        return f"lab retry {name}"  # more errors than it tolerates, and those that are committed stay
+    return f"lab continue {name}" if state in {"crashed", "error", "cancelled"} else None
 
 
 class _Maker(msgspec.Struct):
@@ -182,7 +189,9 @@ def _tell_origin(seen: RunPicture | Unfigured) -> dict[str, object]:
         "tags": record.tags,
         "provenance": msgspec.to_builtins(record.provenance),
         "digests": msgspec.to_builtins(record.digests),
-        "address": address(seen.paths),
+        "type_next": None
+        if record.recovered_from
+        else find_next(seen.state, seen.status, address(seen.paths)),
     }
 
 

@@ -110,6 +110,7 @@ def take_map(board: Board, *, sort: str, is_descending: bool, offset: int, limit
         "offset": offset,
         "variants": board.variants,
         "replications": board.schedule.replications,
+        "longest": board.remember("longest", lambda: max(map(len, board.tasks), default=0)),
         "tasks": [_plain_task(board, int(task), strength) for task in page],
     }
 
