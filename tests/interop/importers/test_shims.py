@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labrunner.interop.importers.shims import read_shim
+from labrunner.sandbox.bubblewrap.program import find_bwrap, works_here
 
 REPOSITORY = (
     "git init -q && git config user.email me@here && git config user.name me && echo wrong >answer.txt && "
@@ -70,8 +71,10 @@ def judge(folder: Path, user: str) -> tuple[subprocess.CompletedProcess[str], Pa
     mounts += ["--ro-bind", str(folder / "tests"), "/given", "--dev", "/dev"]
     env = {"LAB_TEST_USER": user, "AGENTLAB_GRADER_DIR": "/given"}
     env |= {"AGENTLAB_BENCHMARK_SCORE_PATH": "/out/score.json", "PATH": "/usr/bin:/bin:/usr/sbin"}
+    bwrap = find_bwrap()
+    assert bwrap is not None
     words = [
-        "bwrap",
+        bwrap.path,
         "--unshare-user",
         "--uid",
         "0",
@@ -85,6 +88,11 @@ def judge(folder: Path, user: str) -> tuple[subprocess.CompletedProcess[str], Pa
     return subprocess.run(words, env=env, check=False, capture_output=True, text=True), score
 
 
+needs_bwrap = pytest.mark.skipif(not works_here()[0], reason="bubblewrap can't run here")
+
+
+@needs_bwrap
+@pytest.mark.bwrap
 @pytest.mark.parametrize("user", ["", "root", "0", "root:root", "0:0"])
 def test_tests_of_harbor_run_as_root_where_root_is_meant(user: str, tmp_path: Path) -> None:
     done, score = judge(tmp_path, user)
@@ -92,6 +100,8 @@ def test_tests_of_harbor_run_as_root_where_root_is_meant(user: str, tmp_path: Pa
     assert json.loads(score.read_text()) == {"score": 0, "metrics": {"test_exit_status": 0}}
 
 
+@needs_bwrap
+@pytest.mark.bwrap
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
