@@ -23,6 +23,8 @@ AGENT = frozenset({"setup", "agent"})
         ("grading", Evidence(has_folder=True, logs=AGENT, wrapper="collecting"), "collecting"),
         ("dispatched", Evidence(has_folder=True, is_swept=True), "collecting"),
         ("failed", Evidence(has_folder=True, is_swept=True), "waiting"),
+        ("dispatched", Evidence(is_elsewhere=True), "at its node"),
+        ("barrier", Evidence(is_elsewhere=True), "barrier"),
         ("dispatched", Evidence(events=("start",)), "agent"),
         ("dispatched", Evidence(events=("start",), has_folder=True), "preparing"),
         ("dispatched", Evidence(events=("start", "model"), has_folder=True), "agent"),
@@ -34,6 +36,13 @@ def test_a_phase_is_judged_by_notes_folders_and_events(
     state: AttemptState, seen: Evidence, phase: LivePhase
 ) -> None:
     assert judge_phase(state, seen) == phase
+
+
+def test_an_attempt_of_a_node_has_its_folder_there_until_its_files_come(tmp_path: Path) -> None:
+    assert gather(tmp_path / "1", (), is_placed=True) == Evidence(is_elsewhere=True)
+    (tmp_path / "1" / "logs").mkdir(parents=True)
+    (tmp_path / "1" / "logs" / "agent.stdout").touch()
+    assert judge_phase("dispatched", gather(tmp_path / "1", (), is_placed=True)) == "agent"
 
 
 @pytest.mark.parametrize("note", [b"phase=nonsense\n", b"", b"\xff\xff", b"phase=\x1b[31m\n"])

@@ -3,6 +3,7 @@
 Rule: whatever an agent wrote passes through `safetext`, always.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -28,9 +29,11 @@ def show_under_way(trials: Sequence[UnderWay], now: datetime) -> RenderableType 
     if not trials:
         return None
     ordered = sorted(trials, key=lambda each: (each.began_at or "~", each.schedule_idx))
+    are_placed = any(each.node is not None for each in trials)
     rows = [
         (
             each.trial_id,
+            *((each.node or "",) if are_placed else ()),
             str(each.attempt),
             WORDS.get(each.phase, each.phase),
             _ago(each.since, now),
@@ -38,13 +41,29 @@ def show_under_way(trials: Sequence[UnderWay], now: datetime) -> RenderableType 
         )
         for each in ordered[:SHOWN]
     ]
-    columns = ("under way", "attempt", "phase", "in it for", "attempt took")
+    columns = (
+        "under way",
+        *(("node",) if are_placed else ()),
+        "attempt",
+        "phase",
+        "in it for",
+        "attempt took",
+    )
     more = len(ordered) - SHOWN
     return stack(
         make_line(""),
         make_table(columns, rows, numbers=("attempt", "in it for", "attempt took")),
         make_line(f"and {format_count(more, 'more trial')}") if more > 0 else None,
+        _show_nodes(trials) if are_placed else None,
     )
+
+
+def _show_nodes(trials: Sequence[UnderWay]) -> RenderableType:
+    """Say how many attempts each node has, those with most first; an attempt that waits has none."""
+    counts = Counter(each.node for each in trials if each.node is not None and each.phase != "waiting")
+    told = [f"{node}: {number}" for node, number in sorted(counts.items(), key=lambda at: (-at[1], at[0]))]
+    more = f", and {format_count(len(told) - SHOWN, 'more node')}" if len(told) > SHOWN else ""
+    return make_line(f"on {format_count(len(told), 'node')}: {', '.join(told[:SHOWN])}{more}", "dim")
 
 
 def show_unfinished(
@@ -73,7 +92,8 @@ def unfinished_line(seen: Unfinished, now: datetime) -> str:
         told += f" for {_ago(seen.since, now)}"
     is_begun = seen.began_at is not None and seen.phase != "waiting"
     begun = f", begun {_ago(seen.began_at, now)} ago" if is_begun else ""
-    return f"{told} (attempt {seen.attempt}{begun})"
+    where = f" on {seen.node}" if seen.node is not None else ""
+    return f"{told} (attempt {seen.attempt}{where}{begun})"
 
 
 def format_lines(name: str, text: str, talk: LiveConversation) -> str:

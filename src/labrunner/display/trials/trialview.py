@@ -166,7 +166,7 @@ def _show_attempt(fact: AttemptFact, timing: AttemptTiming | None) -> Renderable
     if fact.cause is not None:
         told += f", cause {fact.cause} ({fact.reason})"
     if timing is not None:
-        told += f"; {timing.started_at}, {timing.sandbox} on {timing.host}"
+        told += f"; {timing.started_at}, {timing.sandbox} on {timing.node or timing.host}"
     return stack(
         make_line(""),
         make_line(told, "red" if fact.cause else ""),

@@ -54,6 +54,7 @@ class Unfinished:
     since: str | None = None
     began_at: str | None = None
     failed: tuple[Completion, ...] = ()
+    node: str | None = None
 
 
 class _OpenSlot(msgspec.Struct):
@@ -103,6 +104,7 @@ def _see(paths: RunPaths, each: UnderWay, *, is_live: bool) -> Unfinished:
         since=each.since,
         began_at=each.began_at,
         failed=each.failed,
+        node=each.node,
     )
 
 

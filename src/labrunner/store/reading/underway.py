@@ -24,8 +24,11 @@ from labrunner.store.layout import RunPaths
 from labrunner.store.rows.journal import read_last_line
 from labrunner.store.rows.single_records import read_run
 
-LivePhase = Literal["preparing", "setup", "agent", "barrier", "grader", "collecting", "waiting"]
-"""`waiting`: the last attempt failed, and the trial is to be tried again."""
+LivePhase = Literal[
+    "preparing", "setup", "agent", "at its node", "barrier", "grader", "collecting", "waiting"
+]
+"""`at its node`: another machine has it, and its agent has not ended; more is not known here. `waiting`: the
+last attempt failed, and the trial is to be tried again."""
 _WRAPPER: Final[Mapping[str, LivePhase]] = {
     "setup": "setup",
     "gate": "setup",
@@ -60,6 +63,8 @@ class UnderWay:
     """When the attempt began."""
     failed: tuple[Completion, ...] = ()
     """Attempts before it, or, where it waits to be tried again, up to it."""
+    node: str | None = None
+    """The node of a cluster that carries it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,8 @@ class Evidence:
 
     logs: frozenset[str] = frozenset()
     """Phases that have begun to write logs."""
+    is_elsewhere: bool = False
+    """Another machine has its folder."""
     wrapper: LivePhase | None = None
     """What a container's first process says."""
     has_folder: bool = False
@@ -113,6 +120,8 @@ def judge_phase(state: AttemptState, seen: Evidence) -> LivePhase:
     # A solver in Python writes no log of its own; what it does becomes events.
     if "agent" in seen.logs or len(seen.events) > 1 or (seen.events and not seen.has_folder):
         return "agent"
+    if seen.is_elsewhere:
+        return "at its node"
     return "setup" if "setup" in seen.logs else "preparing"
 
 
@@ -127,6 +136,7 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
         seen = gather(
             paths.attempt(note.trial_id, note.attempt),
             last_events.get((note.trial_id, note.attempt), ()),
+            is_placed=note.node is not None,
         )
         phase = judge_phase(note.state, seen)
         since, began = seen.times.get(phase), seen.began
@@ -138,6 +148,7 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
         since=say_time(since),
         began_at=say_time(began),
         failed=failed,
+        node=note.node,
     )
 
 
@@ -152,9 +163,11 @@ def _read_failures(notes: list[AttemptNote]) -> Iterator[Completion]:
                 yield completion
 
 
-def gather(folder: Path, events: tuple[bytes, ...]) -> Evidence:
-    """Look at an attempt's folder and at its last events."""
+def gather(folder: Path, events: tuple[bytes, ...], *, is_placed: bool = False) -> Evidence:
+    """Look at an attempt's folder and at its last events; where a node has it there may be no folder yet."""
     told = [_decode_event(line) for line in events]
+    if is_placed and not events and not folder.is_dir():
+        return Evidence(is_elsewhere=True)
     logs = _names(folder / "logs")
     began = {phase for name in logs for phase in [name.partition(".")[0]]}
     wrapper, wrapper_at = _read_wrapper(folder / "ctl")

@@ -10,6 +10,7 @@ import { Trials } from "./trials.js";
 import { ago, clock, count, counted, duration, figure, money, shorten } from "./words.js";
 
 const SHOWN_GROUPS = 4;
+const SHOWN_NODES = 12;
 
 /** @param {{run: string, words: URLSearchParams}} props */
 export function Run({ run, words }) {
@@ -34,6 +35,7 @@ export function Run({ run, words }) {
     <${Errors} groups=${errors.told?.groups ?? []} words=${words} run=${run}/>
     ${told && html`<${Warnings} told=${told} run=${run}/>`}
     <${Times} told=${times.told}/>
+    <${Nodes} nodes=${times.told?.nodes ?? []}/>
     ${!problem && html`<${TrialMap} run=${run} words=${words}/>`}
     ${!problem && html`<${Said} run=${run} words=${words}/>`}
     ${!problem && html`<${Trials} run=${run} words=${words} variants=${told?.summary?.variants.map((/** @type {any} */ each) => each.variant_id) ?? []}/>`}
@@ -197,6 +199,28 @@ function Times({ told }) {
       ${told.crashes.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="0" y2="100%" class="crash"/>`)}
       ${told.adopted.map((/** @type {number} */ share) => html`<line x1=${`${100 * share}%`} x2=${`${100 * share}%`} y1="100%" y2="108%" class="adopted"/>`)}</svg>
     <p class="ends"><span>${clock(told.began_at)} UTC</span><span>${clock(told.ended_at, told.began_at)}</span></p>
+  </section>`;
+}
+
+/** @param {{nodes: any[]}} props which node of a cluster did what, and what each has under way */
+function Nodes({ nodes }) {
+  const [isWhole, setWhole] = useState(false);
+  if (!nodes.length) return null;
+  const most = Math.max(1, ...nodes.map((each) => each.ended + each.running));
+  return html`<section aria-labelledby="nodes">
+    <h2 id="nodes">Where trials ran <span class="dim">${counted(nodes.length, "node")}; each trial by its last attempt</span></h2>
+    <div class="scrolls"><table class="nodes">
+      <thead><tr><th>node</th><th class="n">under way</th><th class="n">finished</th><th class="n">errors</th><th class="n">time, median</th><th>last ended (UTC)</th></tr></thead>
+      <tbody>${(isWhole ? nodes : nodes.slice(0, SHOWN_NODES)).map((each) => html`<tr>
+        <th scope="row" class="name">${each.node}<span class="share" style=${{ width: `${(100 * (each.ended + each.running)) / most}%` }}></span></th>
+        <td class="n">${each.running ? count(each.running) : html`<span class="dim">0</span>`}</td>
+        <td class="n">${count(each.ended)}</td>
+        <td class="n">${each.errors ? html`<${Mark} ending="error"/> ${count(each.errors)}` : html`<span class="dim">0</span>`}</td>
+        <td class="n">${duration(each.time_s)}</td>
+        <td class="dim">${each.last_at ? clock(each.last_at) : ""}</td>
+      </tr>`)}</tbody>
+    </table></div>
+    ${nodes.length > SHOWN_NODES && html`<button onClick=${() => setWhole(!isWhole)}>${isWhole ? "only the busiest" : `all ${nodes.length} nodes`}</button>`}
   </section>`;
 }
 

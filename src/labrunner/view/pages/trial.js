@@ -60,7 +60,7 @@ function tabsOf(told) {
 /** @param {{told: any}} props how it ended, in words */
 function Told({ told }) {
   if (told.ending === "error") return html`error: no grade, cause <b>${told.cause}</b> (${told.reason})`;
-  if (told.ending === "running") return html`running: ${told.phase}, attempt ${told.attempts}`;
+  if (told.ending === "running") return html`running: ${told.phase}, attempt ${told.attempts}${told.node ? html` on ${told.node}` : ""}`;
   if (told.value === undefined || told.value === null) return ENDINGS[told.ending];
   const name = told.record?.trial.primary_metric_name;
   return html`${ENDINGS[told.ending]}${name ? html`, ${name} = <b>${figure(told.value)}</b>` : ""}${told.ended_by ? html`, ended by ${told.ended_by}` : ""}
@@ -99,7 +99,7 @@ function Attempt({ fact, timing, longest }) {
   const facts = { setup: fact.setup, agent: fact.agent, grader: fact.grader };
   return html`<div class="attempt">
     <p><b>attempt ${fact.attempt}</b> ${fact.outcome === "failed" ? html`<${Ending} ending="error"/>: ${fact.cause} (${fact.reason})` : "graded"}
-      <span class="dim"> ${timing && `${clock(timing.started_at)} UTC, ${timing.sandbox} on ${timing.host}${timing.adopted ? ", adopted after a crash" : ""}`}</span></p>
+      <span class="dim"> ${timing && `${clock(timing.started_at)} UTC, ${timing.sandbox} on ${timing.node ?? timing.host}${timing.adopted ? ", adopted after a crash" : ""}`}</span></p>
     <dl class="waterfall">${bars.map((bar) => html`<dt>${bar.name.replace("_", " ")}</dt><dd>
       <span class=${`bar ${["agent", "grader"].includes(bar.name) ? "main" : ""}`} style=${{ marginLeft: `${(60 * bar.from) / longest}%`, width: `max(2px, ${(60 * bar.took) / longest}%)` }}></span>
       <span class="took">${duration(bar.took)} <span class="dim">${ended(facts[bar.name])}</span></span></dd>`)}</dl>

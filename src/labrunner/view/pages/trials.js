@@ -88,7 +88,7 @@ function Head({ name, text, kind, asked }) {
 function Row({ row, place, run, isChosen }) {
   const style = { top: `${place * ROW}px` };
   if (!row) return html`<div class="tr" role="row" style=${style}><span class="n dim">…</span></div>`;
-  const said = row.ending === "error" ? `${row.cause}: ${row.text ?? row.reason ?? ""}` : row.ending === "running" ? row.phase : [row.ended_by && `ended by ${row.ended_by}`, ...(row.flags ?? [])].filter(Boolean).join(", ");
+  const said = row.ending === "error" ? `${row.cause}: ${row.text ?? row.reason ?? ""}` : row.ending === "running" ? `${row.phase}${row.node ? ` (${row.node})` : ""}` : [row.ended_by && `ended by ${row.ended_by}`, ...(row.flags ?? [])].filter(Boolean).join(", ");
   return html`<div class=${isChosen ? "tr chosen" : "tr"} role="row" aria-rowindex=${place + 2} style=${style}>
     <span role="cell" class="n dim">${row.slot}</span>
     <span role="cell" class="grows"><a href=${link(run, row.trial_id)} title=${row.task}><${Clip} text=${row.task}/></a></span>

@@ -13,4 +13,5 @@ def plain_under_way(each: UnderWay | Unfinished) -> dict[str, object]:
         "since": each.since,
         "began_at": each.began_at,
         "failed": each.failed,
+        **({} if each.node is None else {"node": each.node}),
     }

@@ -79,6 +79,7 @@ class _AttemptClock(msgspec.Struct, gc=False):
     message: str | None = None
     logs: tuple[_NamedFile, ...] = ()
     adopted: bool = False
+    node: str | None = None
 
 
 class _Clock(msgspec.Struct, gc=False):
@@ -254,6 +255,7 @@ class Board:
         columns.began[part] = _seconds([each[0].started_at if each else NEVER for each in clocks])
         columns.ended[part] = _seconds([each[-1].ended_at if each else NEVER for each in clocks])
         columns.is_adopted[part] = [bool(each) and each[-1].adopted for each in clocks]
+        columns.node[part] = [columns.nodes.place((each and each[-1].node) or "") for each in clocks]
         columns.last[part] = [each[-1].attempt if each else 0 for each in clocks]
         columns.left[part] = [
             columns.leavings.place(tuple([log.path for log in each[-1].logs]))

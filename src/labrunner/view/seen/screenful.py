@@ -79,7 +79,7 @@ def plain_row(board: Board, slot: Slot) -> dict[str, object]:
         "ending": board.ending(idx),
     }
     if live is not None:
-        told |= {"phase": live.phase, "since": live.since, "attempts": live.attempt}
+        told |= {"phase": live.phase, "since": live.since, "attempts": live.attempt, "node": live.node}
     if columns.has_row[idx]:
         said = columns.sayings.texts[columns.said[idx]]
         told |= {

@@ -80,9 +80,12 @@ class Columns:
     said: Counts
     left: Counts
     is_adopted: Truths
+    node: Counts
+    """Which node of a cluster carried the last attempt out, by its place in `nodes`."""
     sayings: Interned[Saying] = field(default_factory=lambda: Interned([Saying()]))
     leavings: Interned[tuple[str, ...]] = field(default_factory=lambda: Interned([()]))
     """Paths of the files that last attempts have left."""
+    nodes: Interned[str] = field(default_factory=lambda: Interned([""]))
 
     @classmethod
     def of(cls, schedule: Schedule) -> "Columns":
@@ -110,11 +113,12 @@ class Columns:
             said=np.zeros(size, np.int32),
             left=np.zeros(size, np.int32),
             is_adopted=np.zeros(size, np.bool_),
+            node=np.zeros(size, np.int32),
         )
 
     def clear(self, chosen: slice | list[int]) -> None:
         """Forget rows."""
-        for name in ("has_row", "outcome", "attempts", "last", "said", "left", "is_adopted"):
+        for name in ("has_row", "outcome", "attempts", "last", "said", "left", "is_adopted", "node"):
             getattr(self, name)[chosen] = 0
         for name in FIGURES:
             getattr(self, name)[chosen] = np.nan
