@@ -3,21 +3,26 @@
 Pages: from the address to what people see, with a server that has read nothing yet. First paint: the
 conclusion stands there. Map and table: drawn, with the first of them. Table page: one from the middle, sorted
 by cost, asked for over HTTP. Search: a phrase that no trial holds, through all of them, in slices as pages
-ask. Live: trials that do nothing but take their time, so that a thousand end each second, with a page of the
-run open in a browser, against the same without.
+ask. Live: trials that do nothing but take their time, so that a thousand end each second; a page of the run
+is opened in a browser and left again, and each span with it is compared with the one beside it without.
 """
 
 import asyncio
 import json
 import re
+import statistics
 import subprocess
 import sys
 import time
 import urllib.request
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+import numpy as np
 
 from bench.catalogue import Bench, Found
 from bench.engine import coordinate
@@ -25,7 +30,8 @@ from bench.engine import make_run as make_live
 from bench.figures import Bar, Figure
 from bench.idle import IdleExecutor
 from bench.memory import peak_mb
-from bench.rounds import Rounds, Sample, Side, Sizes, Work, take_rounds
+from bench.rounds import Rounds, Side, Sizes, Work, take_rounds
+from bench.watching import Span
 from labrunner.experiment.schedule import Slot
 from labrunner.records.cause import Cause
 from labrunner.records.completion import FileRef
@@ -171,52 +177,71 @@ def _pace(sizes: Sizes) -> IdleExecutor:
     return IdleExecutor(takes_s=sizes["concurrency"] / sizes["rate"])
 
 
-def prepare_alone(folder: Path, sizes: Sizes) -> Work:
-    """Make a run; the work is to carry it out."""
-    experiment, paths = make_live(folder, {**sizes, "trials": sizes["live"]})
-    return lambda: asyncio.run(coordinate(experiment, paths, lambda _: None, _pace(sizes)))
-
-
 def prepare_watched(folder: Path, sizes: Sizes) -> Work:
-    """Make a run; the work is to carry it out while somebody looks at it."""
+    """Make a run; the work is to carry it out while somebody looks at it now and then."""
     experiment, paths = make_live(folder, {**sizes, "trials": sizes["live"]})
-
-    async def carry_out(base: str) -> float:
-        async with page_of(folder) as page:
-            await page.open(f"{base}/run/bench")
-            await page.wait_for(MAP)
-            start = time.perf_counter()
-            await coordinate(experiment, paths, lambda _: None, _pace(sizes))
-            return time.perf_counter() - start
 
     def work() -> dict[str, float]:
-        with serving(folder / "runs") as (base, _):
-            return {"run": asyncio.run(carry_out(base))}
+        ended: list[float] = []
+        with serving(folder / "runs") as (base, _), watching(f"{base}/run/bench", folder) as watcher:
+            note = lambda _: ended.append(time.monotonic())  # noqa: E731 - of one line
+            asyncio.run(coordinate(experiment, paths, note, _pace(sizes)))
+            watcher.terminate()
+            said, _ = watcher.communicate()
+        spans = msgspec.json.Decoder(Span).decode_lines(said)
+        rates = [(_rate(ended, span), span.is_watched) for span in spans if span.end < ended[-1]]
+        return {f"pair {number}": slowed for number, slowed in enumerate(_pair(rates))}
 
     return work
 
 
+@contextmanager
+def watching(url: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Somebody who looks at a page now and then, in a process of its own."""
+    argv = [sys.executable, "-m", "bench.watching", url, str(folder)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as watcher:
+        try:
+            yield watcher
+        finally:
+            watcher.terminate()
+
+
+def _rate(ended: list[float], span: Span) -> float:
+    """Trials a second in a span."""
+    count = bisect_left(ended, span.end) - bisect_left(ended, span.start)
+    return count / (span.end - span.start)
+
+
+def _pair(rates: list[tuple[float, bool]]) -> Iterator[float]:
+    """How much slower each watched span was than the one beside it that nobody watched."""
+    for (one, is_watched), (other, _) in zip(rates[::2], rates[1::2], strict=False):
+        yield other / one if is_watched else one / other
+
+
 def measure(sizes: Sizes, rounds: int) -> Found:
     taken = take_rounds("view", tuple(SIDES), sizes, rounds)
-    slowed = taken.ratio("watched", "alone", lambda sample: sample.extra.get("run", sample.wall_s))
+    pairs = [pair for sample in taken.sides["watched"] for pair in sample.extra.values()]
     return Found(
         figures=(
             *(Figure(name=name, value=_seen(taken, key), unit=unit, bar=Bar("at_most", bar))
               for name, key, unit, bar in FIGURES),
-            Figure(name="ratio", value=slowed, unit="x", bar=Bar("at_most", 1.02)),
+            Figure(name="+/-", value=_uncertainty(pairs), unit="x", bar=Bar("at_most", 0.02)),
+            Figure(name="ratio", value=statistics.median(pairs), unit="x", bar=Bar("at_most", 1.02)),
         ),
         samples={key: [sample.extra[key] for sample in taken.sides["pages"]] for _, key, _, _ in FIGURES}
-        | {"alone": [_run_s(sample) for sample in taken.sides["alone"]],
-           "watched": [_run_s(sample) for sample in taken.sides["watched"]]},
+        | {"slowed": pairs},
     )  # fmt: skip
+
+
+def _uncertainty(pairs: list[float]) -> float:
+    """Half of what holds the median of such pairs 95 times in 100: with more, the bar says nothing."""
+    sampled = np.random.default_rng(0).choice(pairs, (4_000, len(pairs)))
+    low, high = np.quantile(np.median(sampled, axis=1), (0.025, 0.975))
+    return float(high - low) / 2
 
 
 def _seen(taken: Rounds, key: str) -> float:
     return taken.median("pages", lambda sample: sample.extra[key])
-
-
-def _run_s(sample: Sample) -> float:
-    return sample.extra.get("run", sample.wall_s)
 
 
 FIGURES: Final = (
@@ -230,14 +255,13 @@ FIGURES: Final = (
 )
 SIDES: Final[dict[str, Side]] = {
     "pages": prepare_pages,
-    "alone": prepare_alone,
     "watched": prepare_watched,
 }
 BENCH: Final = Bench(
     name="view",
     work="`lab view` of a long run, cold; a search in what was said; 1,000 trials a second with a page open",
-    against="the same live run without a page",
-    sizes={"trials": 100_000, "said": 10_000, "live": 10_000, "rate": 1_000, "concurrency": 16},
+    against="the same live run while nobody looks, in turns of two seconds",
+    sizes={"trials": 100_000, "said": 10_000, "live": 40_000, "rate": 1_000, "concurrency": 16},
     rounds=3,
     measure=measure,
 )

@@ -85,10 +85,12 @@ export function beginListening() {
   });
 }
 
-const PAUSE_MS = 1200;
+const PAUSE_MS = 2000;
+const SOON_MS = 250;
 
 /**
- * An answer that stays up to date: asked anew when words change, and when the run does.
+ * An answer that stays up to date: asked anew when words change, and when the run does: soon, but of a run that
+ * changes all the time only every other second.
  * @param {string | null} name nothing is asked where it is null
  * @param {Record<string, unknown>} words
  * @param {string | null} run whose changes matter; null for those of all
@@ -103,8 +105,10 @@ export function useAnswer(name, words, run) {
     let timer = 0;
     let isBusy = false;
     let isDue = false;
+    let askedAt = 0;
     const get = async () => {
       isBusy = true;
+      askedAt = Date.now();
       try {
         const told = await ask(name, words, stop.signal);
         setState({ key, told, problem: null, isAsking: false });
@@ -121,7 +125,7 @@ export function useAnswer(name, words, run) {
     const later = () => {
       isDue = isBusy;
       if (isBusy || timer) return;
-      timer = setTimeout(() => { timer = 0; get(); }, PAUSE_MS);
+      timer = setTimeout(() => { timer = 0; get(); }, Math.max(SOON_MS, askedAt + PAUSE_MS - Date.now()));
     };
     const hear = (/** @type {string[]} */ runs) => {
       if (run === null || runs.includes(run) || runs.includes("*")) later();
