@@ -233,6 +233,20 @@ async def test_a_cancelled_task_leaves_the_run_whole_and_free(paths: RunPaths) -
     assert [rows.schedule_idx for rows in iter_finished(paths)] == [1]
 
 
+async def test_what_comes_late_of_an_attempt_that_was_cut_off_is_refused(paths: RunPaths) -> None:
+    async with open_writer(paths) as writer:
+        await writer.note_dispatch("lost", 0, trial_id_of(0), 1, durable=True)
+        await writer.note_cut_off("lost")
+        assert not await finish(writer, 0, token="lost"), "before its slot is carried out again"
+        await writer.note_dispatch("next", 0, trial_id_of(0), 1, durable=True)
+        assert not await finish(writer, 0, token="lost"), "while it is carried out again"
+        with pytest.raises(ValueError, match="no attempt with token lost"):
+            await writer.note_barrier("lost", b"{}", durable=True)
+        assert await finish(writer, 0, token="next")
+        assert not await finish(writer, 0, token="lost"), "when it is final"
+    assert [rows.schedule_idx for rows in iter_finished(paths)] == [0]
+
+
 async def test_notes_that_need_not_be_durable_are_stored_soon_and_dropped_with_their_slot(
     paths: RunPaths,
 ) -> None:

@@ -42,6 +42,7 @@ class AttemptBook:
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._slots: dict[int, list[str]] = {}
+        self._refused: dict[int, set[str]] = {}
         for note in self._notes.values():
             self._slots.setdefault(note.schedule_idx, []).append(note.token)
 
@@ -82,12 +83,18 @@ class AttemptBook:
         self._changed.discard(token)
         if note is not None:
             self._slots[note.schedule_idx].remove(token)
+            self._refused.setdefault(note.schedule_idx, set()).add(token)
         if token in self._stored:
             self._gone.add(token)
         return note
 
+    def was_cut_off(self, schedule_idx: int, token: str) -> bool:
+        """Whether an attempt of a slot that is still owed was given up: what comes of it now comes too late."""
+        return token in self._refused.get(schedule_idx, ())
+
     def forget(self, schedule_idx: int) -> None:
         """Drop every attempt of a slot: it is final."""
+        self._refused.pop(schedule_idx, None)
         for token in self._slots.pop(schedule_idx, ()):
             self._notes.pop(token, None)
             self._changed.discard(token)

@@ -159,6 +159,8 @@ class Committer:
         idx = arrival.slot.schedule_idx
         if idx >= self.finished.planned or idx < self.finished.committed:
             return False
+        if self.book.was_cut_off(idx, arrival.token):
+            return False
         if self.finished.is_buffered(idx):
             kept = self._buffer.find(idx)
             return kept is not None and (kept.token, kept.digest) == (arrival.token, arrival.slot.digest)

@@ -83,7 +83,8 @@ class RunWriter:
     async def finish(self, rows: SlotRows, *, token: str) -> bool:
         """Make a final slot durable.
 
-        False when it was refused: the slot is committed already, or another dispatch finished it. The
+        False when it was refused: the slot is committed already, another dispatch finished it, or this one
+        was cut off. The
         same rows under the same token, while they wait in the buffer, are accepted again and change
         nothing. Raises ValueError for rows that are not what their schema says.
         """
