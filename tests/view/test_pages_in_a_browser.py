@@ -61,7 +61,9 @@ async def viewing(tmp_path: Path) -> AsyncIterator[Viewer]:
 
 
 def half(slot: Slot) -> Told | None:
-    return Told(value=float(slot.schedule_idx % 2)) if slot.schedule_idx < 5 else None
+    if slot.schedule_idx >= 5:
+        return None
+    return Told(value=float(slot.schedule_idx % 2), node=f"gpu-{slot.schedule_idx % 2}/4f1c09ab")
 
 
 async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Path) -> None:
@@ -76,10 +78,10 @@ async def test_runs_a_run_and_a_trial_are_shown_and_walked_by_keys(tmp_path: Pat
         filtered = await viewer.open("/?q=dead", f"{HAS}('1 run')")
         assert "left <b>behind</b>" not in filtered
 
-        crashed = await viewer.open("/run/dead", READY)
-        assert "crashed" in crashed
-        assert "5 trials committed" in crashed
-        assert "lab continue" in crashed
+        crashed = await viewer.open("/run/dead", f"{READY} && {HAS}('Where trials ran')")
+        nodes = ("2 nodes; each trial by its last attempt", "gpu-0/4f1c09ab", "gpu-1/4f1c09ab")
+        for said in ("crashed", "5 trials committed", "lab continue", *nodes):
+            assert said in crashed, said
 
         compared = await viewer.open("/compare?a=left", "!!document.querySelector('.flips button')")
         assert "better with b" in compared
