@@ -89,7 +89,7 @@ class AttemptBook:
         return note
 
     def was_cut_off(self, schedule_idx: int, token: str) -> bool:
-        """Whether an attempt of a slot that is still owed was given up: what comes of it now comes too late."""
+        """Whether an attempt of a slot that is still owed was given up: what comes of it comes too late."""
         return token in self._refused.get(schedule_idx, ())
 
     def forget(self, schedule_idx: int) -> None:
