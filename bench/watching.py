@@ -7,8 +7,10 @@ left, open: what only grows with the run weighs on both alike. It ends when it i
 
 import asyncio
 import itertools
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -44,10 +46,18 @@ async def watch(url: str, folder: Path) -> None:
             _tell(Span(start, time.monotonic(), is_watched))
 
 
+async def watch_until_told(url: str, folder: Path) -> None:
+    """Look and leave until somebody ends this, and end the browser then."""
+    watching = asyncio.ensure_future(watch(url, folder))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, watching.cancel)
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
 def _tell(span: Span) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(span) + b"\n")
     sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run(watch(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(watch_until_told(sys.argv[1], Path(sys.argv[2])))
