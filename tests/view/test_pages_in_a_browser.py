@@ -216,6 +216,10 @@ async def test_of_several_variants_the_page_says_which_is_ahead_and_what_each_co
         assert found == ["baseline", "+0.500\nbetter", "+1.000\nbetter"]
         await viewer.page.run("document.querySelector('details.says summary').click()")
         assert "half minus none" in await viewer.wait("document.querySelector('details.says').open")
+        # What a run's owner has written down of its means so far holds no comparison.
+        figures = json.dumps([{"variant_id": name, "observed": at / 2} for at, name in enumerate("abc")])
+        ask = f"import('/pages/run.js').then((page) => page.rank({figures}, []))"
+        assert await viewer.page.run(ask) == "c has the best mean so far, 1.000"
 
 
 async def test_long_names_are_told_apart_and_nothing_lies_over_them(tmp_path: Path) -> None:

@@ -110,5 +110,6 @@ export function Command({ text }) {
 
 /** @param {{run?: string | null}} props the way back up */
 export function Way({ run }) {
+  if (isFile && !run) return null;
   return html`<nav aria-label="where">${!isFile && html`<a href="/">Runs</a>`} ${run && html`<a href=${link(run)}>${run}</a>`}</nav>`;
 }

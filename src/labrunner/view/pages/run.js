@@ -88,15 +88,16 @@ export function conclude(each) {
   }
 }
 
-/** @param {any[]} figures @param {any[]} conclusions all against one baseline @returns {string} which of several variants is ahead, and whether that is sure */
-function rank(figures, conclusions) {
+/** @param {any[]} figures @param {any[]} conclusions all against one baseline; of a live run there are none @returns {string} which of several variants is ahead, and whether that is sure */
+export function rank(figures, conclusions) {
   const graded = figures.filter((each) => each.observed != null);
   const isLower = figures.some((each) => each.better === "lower");
   const best = graded.filter((each) => graded.every((other) => (isLower ? each.observed <= other.observed : each.observed >= other.observed)));
   if (!graded.length) return "Nothing is graded yet";
   if (best.length > 1) return `${counted(best.length, "variant")} share the best mean, ${figure(best[0].observed)}`;
-  const { baseline } = conclusions[0];
   const name = brief(best[0].variant_id);
+  if (!conclusions.length) return `${name} has the best mean so far, ${figure(best[0].observed)}`;
+  const { baseline } = conclusions[0];
   const its = conclusions.find((each) => each.other === best[0].variant_id);
   switch (its?.conclusion) {
     case undefined: return `${name}, the baseline, has the best mean`;
@@ -124,7 +125,7 @@ function Headline({ told }) {
   const first = told.conclusions[0];
   const one = figures[0];
   const isSeveral = told.conclusions.length > 1;
-  const shown = isSeveral ? rank(figures, told.conclusions) : first ? conclude(first) : one?.observed != null ? `${one.variant_id}: ${one.measure} ${range({ value: one.observed, low: one.interval?.low, high: one.interval?.high })}` : "Nothing is graded yet";
+  const shown = isSeveral ? rank(figures, told.conclusions) : first ? conclude(first) : figures.length > 1 ? rank(figures, []) : one?.observed != null ? `${one.variant_id}: ${one.measure} ${range({ value: one.observed, low: one.interval?.low, high: one.interval?.high })}` : "Nothing is graded yet";
   return html`<section class="headline" aria-labelledby="finding">
     <h2 id="finding" class="finding">${shown}</h2>
     ${isSeveral ? html`<${Several} conclusions=${told.conclusions}/>` : first && html`<p class="says">${first.says}</p>`}
