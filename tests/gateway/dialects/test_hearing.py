@@ -1,12 +1,13 @@
 import gzip
 import json
+import re
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labrunner.gateway.dialects.hearing import Hearing
+from labrunner.gateway.dialects.hearing import Hearing, listen_to
 from labrunner.gateway.dialects.speech import Ask, Complaint, Heard, Protocols, Tokens, WantedCall
 from tests.kit.gateway import answers
 
@@ -18,6 +19,15 @@ STOPS = {
     "gemini": "STOP",
 }
 TOKENS = Tokens(input=120, output=30, cache_read=100, reasoning=12)
+KEYS = st.sampled_from(
+    ["type", "object", "response", "choices", "message", "finish_reason", "delta", "error", "index"]
+) | st.sampled_from(["candidates", "finishReason", "promptFeedback", "blockReason"])
+WORDS = st.sampled_from(["message_stop", "message", "response", "response.completed", "stop", "[DONE]", ""])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
 EVENTS = "text/event-stream; charset=utf-8"
 
 
@@ -150,3 +160,26 @@ def test_an_answer_that_can_not_be_read_passes_and_says_so() -> None:
     assert hearing.take(b"\x01\x02") == b"\x01\x02"
     assert "'br' can't be read" in str(hearing.trouble)
     assert hearing.tell(200).tokens is None
+
+
+@pytest.mark.parametrize("protocol", SPOKEN)
+def test_the_last_event_is_known_before_anything_was_heard(protocol: Protocols) -> None:
+    hearing = Hearing(make_ask(protocol), content_type=EVENTS, encoding="")
+    *before, last = re.findall(rb".*?\n\n", answers.STREAMS[protocol], re.DOTALL)
+    for event in before:
+        hearing.take(event)
+    assert not hearing.is_over
+    hearing.take(last)
+    assert hearing.is_over
+    check(hearing.tell(200), protocol)  # nobody said that there was time to hear it
+
+
+@given(value=JSON)
+@pytest.mark.parametrize("protocol", SPOKEN)
+def test_whatever_a_provider_sends_can_be_asked_whether_it_is_the_last(
+    protocol: Protocols, value: object
+) -> None:
+    listener = listen_to(protocol)
+    ends = listener.ends(value)
+    listener.hear(value)
+    assert listener.tell().is_over or not ends

@@ -89,14 +89,17 @@ class MessagesListener:
         self._blocks: dict[int, JsonMap] = {}
         self._written: dict[int, list[str]] = {}
         self._complaint: Complaint | None = None
-        self.is_over = False
+        self._is_over = False
+
+    def ends(self, value: object) -> bool:
+        """Whether it is the last event, or a whole message."""
+        return dig(value, "type") in ("message_stop", "message")
 
     def hear(self, value: object) -> None:
         """Take in a message or an event."""
         match dig(value, "type"):
             case "message":
                 self._take_message(dig_map(value))
-                self.is_over = True
             case "message_start":
                 self._take_message(dig_map(value, "message"))
             case "content_block_start":
@@ -106,10 +109,9 @@ class MessagesListener:
             case "message_delta":
                 self._stop = dig_text(value, "delta", "stop_reason") or self._stop
                 self._take_usage(dig_map(value, "usage"))
-            case "message_stop":
-                self.is_over = True
             case _:
                 pass
+        self._is_over = self._is_over or self.ends(value)
         self._complaint = read_complaint(value) or self._complaint
 
     def _take_message(self, message: JsonMap) -> None:
@@ -151,7 +153,7 @@ class MessagesListener:
             refusal=text if self._stop == "refusal" else None,
             complaint=self._complaint,
             tier=dig_text(self._usage, "service_tier"),
-            is_over=self.is_over,
+            is_over=self._is_over,
             size=size,
         )
 

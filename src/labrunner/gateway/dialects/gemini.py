@@ -111,10 +111,13 @@ class GeminiListener:
         self._blocked: str | None = None
         self._complaint: Complaint | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether a reason for the end was given."""
-        return "stop" in self._facts or self._blocked is not None
+    def ends(self, value: object) -> bool:
+        """Whether a reason for the end is given."""
+        return any(
+            dig_text(chunk, "promptFeedback", "blockReason")
+            or any(dig_text(candidate, "finishReason") for candidate in dig_maps(chunk, "candidates"))
+            for chunk in dig_list(value) or [value]
+        )
 
     def hear(self, value: object) -> None:
         """Take in an answer or a chunk of one."""
@@ -150,7 +153,7 @@ class GeminiListener:
             wanted=tuple(self._calls),
             refusal=self._blocked,
             complaint=self._complaint,
-            is_over=self.is_over,
+            is_over="stop" in self._facts or self._blocked is not None,
             size=sum(len(text.encode("utf-8", "replace")) for text in generated),
         )
 

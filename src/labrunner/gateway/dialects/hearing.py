@@ -1,7 +1,9 @@
 """Listening to an answer while its bytes pass.
 
 Rules: the client gets the bytes as they came, in the pieces in which they came, but for a chunk that it
-did not ask for. Whatever can't be understood passes all the same, and is told as not understood.
+did not ask for. Whatever can't be understood passes all the same, and is told as not understood. Before an
+event of a stream passes, it is known whether the client may see it, and whether it is the last one; what
+it says is taken in when there is time.
 """
 
 from dataclasses import replace
@@ -11,7 +13,7 @@ import msgspec
 
 from labrunner.gateway.dialects.anthropic import MessagesListener
 from labrunner.gateway.dialects.gemini import GeminiListener
-from labrunner.gateway.dialects.openai_chat import ChatListener, is_usage_chunk
+from labrunner.gateway.dialects.openai_chat import DONE, ChatListener, is_usage_chunk
 from labrunner.gateway.dialects.openai_responses import ResponsesListener
 from labrunner.gateway.dialects.speech import Ask, Complaint, Heard, Listener, Protocols
 from labrunner.gateway.streams.eventstream import EventStream, StreamEvent
@@ -20,7 +22,6 @@ from labrunner.gateway.streams.jsonvalues import JsonValues
 
 MAX_KEPT: Final = 64 << 20
 """Bytes of an answer that are kept for its record."""
-DONE: Final = "[DONE]"
 _LONGEST: Final = 300
 
 
@@ -46,6 +47,9 @@ class Hearing:
         self._events = EventStream() if "event-stream" in content_type.lower() else None
         self._values = JsonValues()
         self._kept = bytearray()
+        self._unheard: list[object] = []
+        self.is_over = False
+        """Whether a stream said that it is over."""
         self.trouble: str | None = None
         """Why the answer could not be understood."""
         try:
@@ -70,32 +74,33 @@ class Hearing:
         """Whether events come."""
         return self._events is not None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the answer said that it is over."""
-        return self._listener.is_over
-
     def take(self, piece: bytes) -> bytes:
         """Take in bytes of the answer; give what the client gets for them."""
         content = self._inflate(piece)
         if len(self._kept) + len(content) <= MAX_KEPT:
             self._kept += content
         if self._events is None:
-            for value in self._values.feed(content):
-                self._hear(value)
+            self._unheard += map(self._decode, self._values.feed(content))
             return piece
-        passed = [event.raw for event in self._events.feed(content) if not self._hear_event(event)]
+        passed = [event.raw for event in self._events.feed(content) if not self._look_at(event)]
         return b"".join(passed) if self.hides else piece
+
+    def catch_up(self) -> None:
+        """Hear what was taken in, once the client has it."""
+        unheard, self._unheard = self._unheard, []
+        for value in unheard:
+            self._listener.hear(value)
 
     def finish(self) -> bytes:
         """The answer is over, or cut; give what the client gets last."""
         if self._events is None:
             return b""
-        passed = [event.raw for event in self._events.finish() if not self._hear_event(event)]
+        passed = [event.raw for event in self._events.finish() if not self._look_at(event)]
         return b"".join(passed) + self._events.rest if self.hides else b""
 
     def tell(self, status: int) -> Heard:
         """What was said so far, by an answer with this status."""
+        self.catch_up()
         heard = self._listener.tell()
         if status >= 400 and heard.complaint is None:
             text = self._kept[: 4 * _LONGEST].decode("utf-8", "replace").strip()[:_LONGEST]
@@ -113,18 +118,19 @@ class Hearing:
             self._inflater, self.trouble = None, str(error)
             return b""
 
-    def _hear_event(self, event: StreamEvent) -> bool:
+    def _look_at(self, event: StreamEvent) -> bool:
         """Take in an event; True for one that the client must not see."""
-        if event.data.strip() == DONE:
-            self._listener.hear(DONE)
+        if not event.data:
             return False
-        return bool(event.data) and is_usage_chunk(self._hear(event.data.encode())) and self.hides
+        value = DONE if event.data.strip() == DONE else self._decode(event.data)
+        self._unheard.append(value)
+        self.is_over = self.is_over or self._listener.ends(value)
+        return self.hides and is_usage_chunk(value)
 
-    def _hear(self, data: bytes) -> object:
+    def _decode(self, data: bytes | str) -> object:
         try:
             value: object = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             self.trouble = f"a part of the answer is not JSON: {error}"
             return None
-        self._listener.hear(value)
         return value

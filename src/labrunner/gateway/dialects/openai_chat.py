@@ -20,6 +20,8 @@ from labrunner.gateway.dialects.sifting import STAND_IN, Sieve, is_inline
 from labrunner.gateway.dialects.speech import Complaint, Heard, Tokens, WantedCall
 
 _OWN_TOOLS: Final = frozenset({None, "function", "custom", "allowed_tools"})
+DONE: Final = "[DONE]"
+"""What comes after the last chunk."""
 _TEXT: Final = {"type": "text", "text": STAND_IN}
 
 
@@ -108,7 +110,14 @@ class ChatListener:
         self._complaint: Complaint | None = None
         self._texts: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
         self._calls: dict[tuple[int, int], list[str]] = {}
-        self.is_over = False
+        self._is_over = False
+
+    def ends(self, value: object) -> bool:
+        """Whether it is the mark after the last chunk, or whole."""
+        return value == DONE or any(
+            dig_map(choice, "message") and dig_text(choice, "finish_reason")
+            for choice in dig_maps(value, "choices")
+        )
 
     def hear(self, value: object) -> None:
         """Take in a completion, or a chunk of one."""
@@ -122,9 +131,7 @@ class ChatListener:
             self._take(dig_count(choice, "index") or 0, whole or dig_map(choice, "delta"))
             if reason := dig_text(choice, "finish_reason"):
                 self._facts["stop"] = reason
-                self.is_over = self.is_over or bool(whole)
-        if value == "[DONE]":
-            self.is_over = True
+        self._is_over = self._is_over or self.ends(value)
 
     def _take(self, choice: int, part: JsonMap) -> None:
         for name, texts in self._texts.items():
@@ -157,6 +164,6 @@ class ChatListener:
             refusal=texts["refusal"] or None,
             complaint=self._complaint,
             tier=self._facts.get("service_tier"),
-            is_over=self.is_over or "stop" in self._facts,
+            is_over=self._is_over or "stop" in self._facts,
             size=sum(len(text.encode("utf-8", "replace")) for text in generated),
         )

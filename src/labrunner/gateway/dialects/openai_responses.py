@@ -102,16 +102,21 @@ class ResponsesListener:
         self._size = 0
         self._texts: list[str] = []
         self._complaint: Complaint | None = None
-        self.is_over = False
+        self._is_over = False
+
+    def ends(self, value: object) -> bool:
+        """Whether it is one of the last events, or the whole response."""
+        if dig(value, "object") == "response":
+            return True
+        return dig_text(value, "type") in _LAST and bool(dig_map(value, "response"))
 
     def hear(self, value: object) -> None:
         """Take in a response or an event."""
         kind = dig_text(value, "type") or ""
         if dig(value, "object") == "response":
-            self._response, self.is_over = dig_map(value), True
+            self._response = dig_map(value)
         elif response := dig_map(value, "response"):
             self._response = response
-            self.is_over = kind in _LAST
         elif kind == "response.output_item.done":
             self._items.append(dig_map(value, "item"))
         elif kind == "error":
@@ -122,11 +127,12 @@ class ResponsesListener:
             written = dig_text(value, "delta") or ""
             self._size += len(written.encode("utf-8", "replace"))
             self._texts.append(written if kind == "response.output_text.delta" else "")
+        self._is_over = self._is_over or self.ends(value)
         said = read_complaint(self._response) or read_complaint(value)
         self._complaint = said or self._complaint
 
     def _find_stop(self) -> str | None:
-        if not self.is_over:
+        if not self._is_over:
             return None
         return dig_text(self._response, "incomplete_details", "reason") or dig_text(self._response, "status")
 
@@ -154,7 +160,7 @@ class ResponsesListener:
             refusal="".join(refusals) or None,
             complaint=self._complaint,
             tier=dig_text(self._response, "service_tier"),
-            is_over=self.is_over,
+            is_over=self._is_over,
             size=self._size,
         )
 

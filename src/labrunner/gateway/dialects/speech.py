@@ -112,9 +112,8 @@ class Heard:
 class Listener(Protocol):
     """Takes the JSON values of one answer, as they come: a whole body is one value."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is to come after what was heard."""
+    def ends(self, value: object) -> bool:
+        """Whether nothing is to come after a value. Asked before it is heard; changes nothing."""
         ...
 
     def hear(self, value: object) -> None:

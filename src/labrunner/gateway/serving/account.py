@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
+from msgspec.structs import replace
+
 from labrunner.files.uninterrupted import wait_out
 from labrunner.gateway.dialects.hearing import Hearing
 from labrunner.gateway.dialects.speech import Ask, Heard, Tokens
@@ -66,30 +68,20 @@ class Account:
         """What the answer said so far."""
         return None if self.hearing is None or self.status is None else self.hearing.tell(self.status)
 
-    def begin(self, ask: Ask, bound: Cost | None) -> None:
+    def begin(self, bound: Cost | None) -> None:
         """Note a call before it is sent, as it stands if nobody writes its end. Raises StoreError."""
-        row = CallRow(
-            schema_version="model_call_v1",
-            call_id=self.call_id,
-            ids=self.caller.ids,
-            attempt=self.caller.attempt,
-            ordinal=self.ordinal,
-            provider=self.entry.name,
-            protocol=ask.protocol,
-            purpose=ask.purpose,
-            model=ask.model,
-            streaming=ask.is_streaming,
-            started_at=stamp(self.started),
-            ended_at=stamp(self.started),
-            end="cut",
-            tokens=_write_tokens(Weighed(tokens=self.most, basis="reserved")),
-            cost_usd=float(bound.usd) if bound else None,
-            price_source=bound.source if bound else None,
-            priced_on=bound.priced_on if bound else None,
-            taken_out=ask.taken_out,
-            error=CallError(kind=GATEWAY_ENDED, message="the gateway ended while this call was under way"),
+        self.caller.journal.begin(
+            replace(
+                self._write_known("cut", self.started),
+                tokens=_write_tokens(Weighed(tokens=self.most, basis="reserved")),
+                cost_usd=float(bound.usd) if bound else None,
+                price_source=bound.source if bound else None,
+                priced_on=bound.priced_on if bound else None,
+                error=CallError(
+                    kind=GATEWAY_ENDED, message="the gateway ended while this call was under way"
+                ),
+            )
         )
-        self.caller.journal.begin(row)
 
     async def close(self) -> None:
         """Settle what was held and write the row; durable when this returns. Raises StoreError."""
@@ -140,7 +132,30 @@ class Account:
         ask, hearing = self.ask, self.hearing
         request = keep_request(ask.body) if ask is not None and ask.body else None
         answer = keep_bytes(hearing.content) if hearing is not None and hearing.content else None
-        row = CallRow(
+        row = replace(
+            self._write_known(self.end, ended),
+            answered_by=heard.model if heard else None,
+            first_byte_at=stamp(self.first_byte) if self.first_byte else None,
+            status=self.status if self.refused_with is None else self.refused_with,
+            stop_reason=heard.stop_reason if heard else None,
+            tokens=_write_tokens(weighed) if weighed else None,
+            cost_usd=float(cost.usd) if cost else None,
+            price_source=cost.source if cost else None,
+            priced_on=cost.priced_on if cost else None,
+            request=request.digest if request else None,
+            answer=answer.digest if answer else None,
+            tries=tuple(self.sending.tries),
+            error=self.error,
+            cap=self.cap,
+            trouble=hearing.trouble if hearing else None,
+            replayed=self.taped.origin if self.taped else None,
+        )
+        return row, [body for body in (request, answer) if body is not None]
+
+    def _write_known(self, end: CallEnd, ended: datetime) -> CallRow:
+        """A row with what is known before anything was sent."""
+        ask = self.ask
+        return CallRow(
             schema_version="model_call_v1",
             call_id=self.call_id,
             ids=self.caller.ids,
@@ -150,28 +165,12 @@ class Account:
             protocol=ask.protocol if ask else self.entry.dialect,
             purpose=ask.purpose if ask else "unknown",
             model=ask.model if ask else None,
-            answered_by=heard.model if heard else None,
             streaming=ask is not None and ask.is_streaming,
             started_at=stamp(self.started),
-            first_byte_at=stamp(self.first_byte) if self.first_byte else None,
             ended_at=stamp(ended),
-            end=self.end,
-            status=self.status if self.refused_with is None else self.refused_with,
-            stop_reason=heard.stop_reason if heard else None,
-            tokens=_write_tokens(weighed) if weighed else None,
-            cost_usd=float(cost.usd) if cost else None,
-            price_source=cost.source if cost else None,
-            priced_on=cost.priced_on if cost else None,
-            request=request.digest if request else None,
-            answer=answer.digest if answer else None,
+            end=end,
             taken_out=ask.taken_out if ask else (),
-            tries=tuple(self.sending.tries),
-            error=self.error,
-            cap=self.cap,
-            trouble=hearing.trouble if hearing else None,
-            replayed=self.taped.origin if self.taped else None,
         )
-        return row, [body for body in (request, answer) if body is not None]
 
 
 def _recall(row: CallRow) -> tuple[Weighed | None, Cost | None]:

@@ -147,7 +147,7 @@ class _Exchange:
                 return
             bound = await self._reserve(ask, self.account.caller.purses)
             if ask.purpose not in _FREE:
-                self.account.begin(ask, bound)
+                self.account.begin(bound)
             headers = choose_for_provider(
                 self.head.headers,
                 self.link.entry.dialect,
@@ -285,6 +285,7 @@ class _Exchange:
                 linger.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
             else:
                 await self._flush(hearing, held)
+            hearing.catch_up()
 
     async def _flush(self, hearing: Hearing, held: list[bytes]) -> None:
         """A stream tells when it is over; of anything else the last piece may be the end."""

@@ -52,10 +52,12 @@ class Opened:
     first: bytes = b""
     """What was read of it already."""
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    def pieces(self) -> AsyncIterator[bytes]:
         """All of it, as it comes. Raises LineBroken."""
-        if self.first:
-            yield self.first
+        return self._begin() if self.first else self.rest
+
+    async def _begin(self) -> AsyncIterator[bytes]:
+        yield self.first
         async for piece in self.rest:
             yield piece
 

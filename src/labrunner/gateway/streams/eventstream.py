@@ -5,6 +5,7 @@ LF, CR or CRLF, wherever a piece ends; comments (pings) are events without data.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,6 +46,8 @@ class EventStream:
 
     def feed(self, piece: bytes) -> list[StreamEvent]:
         """Take in bytes; give the events that ended with them."""
+        if not self._held and _is_one_event(piece):
+            return [_make_event(piece, piece[:-2].split(b"\n"))]
         self._held += piece
         events: list[StreamEvent] = []
         while end := _LINE_END.search(self._held, self._searched):
@@ -71,13 +74,22 @@ class EventStream:
         raw = bytes(self._held[: self._line_start])
         del self._held[: self._line_start]
         self._line_start = self._searched = 0
-        name, data = "", []
-        for line in self._lines:
-            field, _, value = line.removeprefix(_MARK).partition(b":")
-            value = value.removeprefix(b" ")
-            if field == b"data":
-                data.append(value.decode("utf-8", "replace"))
-            elif field == b"event":
-                name = value.decode("utf-8", "replace")
-        self._lines = []
-        return StreamEvent(name=name, data="\n".join(data), raw=raw)
+        lines, self._lines = self._lines, []
+        return _make_event(raw, lines)
+
+
+def _is_one_event(piece: bytes) -> bool:
+    """Whether it is nothing else, in lines of the plain kind: so most of them come."""
+    return 0 < piece.find(b"\n\n") == len(piece) - 2 and b"\r" not in piece and not piece.startswith(b"\n")
+
+
+def _make_event(raw: bytes, lines: Iterable[bytes]) -> StreamEvent:
+    name, data = "", []
+    for line in lines:
+        field, _, value = line.removeprefix(_MARK).partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value.decode("utf-8", "replace"))
+        elif field == b"event":
+            name = value.decode("utf-8", "replace")
+    return StreamEvent(name=name, data="\n".join(data), raw=raw)
