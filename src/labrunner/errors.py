@@ -143,6 +143,12 @@ class ProviderFailed(AttemptFailed):
     cause = Cause.PROVIDER
 
 
+class AccountRefused(ProviderFailed):
+    """A model provider refused the account, or knows no such model: waiting mends nothing."""
+
+    cause = Cause.ACCOUNT
+
+
 class ReplayMissed(AttemptFailed):
     """A recorded run has no answer to what was asked, and nobody else may give one."""
 

@@ -25,6 +25,17 @@ from tests.kit.gateway.killable import (
 from tests.kit.gateway.owning import find_daemons
 from tests.kit.gateway.provider import Provider, run_provider
 
+TUNNEL = r"""
+import socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+line = socket.create_connection((proxy.hostname, proxy.port))
+line.sendall(b"CONNECT @PLACE@ HTTP/1.1\r\nhost: @PLACE@\r\n\r\n")
+assert b" 200 " in line.recv(4096)
+line.sendall(b"hello")
+assert line.recv(5) == b"hello"
+"""
+"""Opens a tunnel, and keeps it."""
+
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.bwrap,
@@ -127,6 +138,54 @@ async def test_the_token_of_an_attempt_that_was_cut_off_is_masked(lab: Killable,
     await lab.finish()
     assert len(lab.attempts()) == 2
     assert find_tokens(lab.run) == set()
+
+
+async def test_the_token_of_an_attempt_is_masked_while_it_runs(lab: Killable, provider: Provider) -> None:
+    says_it = "import os\nprint('token', os.environ['OPENAI_API_KEY'], flush=True)\n"
+    (lab.folder / "agent/agent.py").write_text(says_it + STREAM)
+    provider.gate = asyncio.Event()
+    process = await lab.start()
+    await asyncio.wait_for(provider.begun.wait(), 60)
+    [token] = find_tokens(lab.run)
+    shown = [
+        await asyncio.to_thread(call, "show", lab.run_id, "0", *more, cwd=lab.folder)
+        for more in ((), ("--json",))
+    ]
+    for each in shown:
+        assert "token [masked:agent_token]" in each.out
+        assert token.decode() not in each.out
+    provider.gate.set()
+    await asyncio.wait_for(process.communicate(), 100)
+
+
+async def test_a_tunnel_that_a_killed_gateway_cut_is_an_event(lab: Killable, provider: Provider) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(5))
+        await reader.read()
+        writer.close()
+
+    site = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with site:
+        place = "{}:{}".format(*site.sockets[0].getsockname())
+        allowed = replace(
+            lab,
+            folder=lab.folder.with_name("tunnel"),
+            network=f"{{models: [main], allow: ['{place}']}}",
+            agent=STREAM.replace("import time\n", "import time\n" + TUNNEL.replace("@PLACE@", place), 1),
+        )
+        allowed.write()
+        provider.gate = asyncio.Event()
+        process = await allowed.start()
+        await asyncio.wait_for(provider.begun.wait(), 60)
+        [pid] = find_daemons(allowed.run)
+        os.kill(pid, signal.SIGKILL)
+        provider.gate.set()
+        await asyncio.wait_for(process.communicate(), 100)
+    (doors,) = allowed.run.glob("trials/*/*/doors.jsonl")
+    [event] = map(json.loads, doors.read_bytes().splitlines())
+    assert (event["way"], event["end"], event["reason"]) == ("tunnel", "failed", "gateway_ended")
+    assert f"{event['host']}:{event['port']}" == place
+    assert list(allowed.run.rglob("*.open")) == []
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "process"])

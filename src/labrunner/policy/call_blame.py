@@ -23,7 +23,8 @@ _ACCOUNT_KINDS: Final = frozenset({"insufficient_quota", "billing_not_active", "
 """Providers' words for an account that no waiting mends, whatever the status is."""
 _PASSING_STATUSES: Final = frozenset({408, 409, 425, 429})
 """Beside 500 and above: trouble that passes with time."""
-_NOT_FOUND: Final = 404
+NOT_FOUND: Final = 404
+"""Where a request is sent follows from its dialect: what is not found there is its model."""
 _LONGEST: Final = 300
 
 
@@ -92,6 +93,11 @@ def _blame_recording(call: CallRow) -> CallBlame:
     return CallBlame(cause=Cause.REPLAY, reason="replay_miss", message=told, comes_first=True)
 
 
+def is_refusal(status: int | None, kind: str | None) -> bool:
+    """Whether an error says that the account at the provider is to blame."""
+    return status in _ACCOUNT_STATUSES or kind in _ACCOUNT_KINDS
+
+
 def read_call(call: CallRow) -> Saying:
     """What one call says."""
     match call.end:
@@ -117,12 +123,12 @@ def read_call(call: CallRow) -> Saying:
 
 def _read_error(call: CallRow) -> Saying:
     status, kind = call.status or 0, (call.error.kind if call.error else None) or ""
-    if status in _ACCOUNT_STATUSES or kind in _ACCOUNT_KINDS:
+    if is_refusal(status, kind):
         return "account"
     if status in _PASSING_STATUSES or status >= 500:
         return "provider"
-    if status == _NOT_FOUND and call.purpose == "generate" and kind != SCRIPT_MISS:
-        return "unknown"  # where it was sent follows from the dialect: what is not found is its model
+    if status == NOT_FOUND and call.purpose == "generate" and kind != SCRIPT_MISS:
+        return "unknown"
     if status >= 400:
         return "agent"
     # An answer had begun, so the request was sound, unless the provider found out late that it was not.

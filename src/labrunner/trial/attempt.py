@@ -15,6 +15,7 @@ from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
 from labrunner.gateway.recording.calljournal import read_calls, settle_calls
+from labrunner.gateway.recording.doorjournal import settle_doors
 from labrunner.records.completion import AttemptEnd, Completion, Failed
 from labrunner.sandbox.door import GuestPaths, Phase, Sandbox, SandboxMaker, SandboxSpec, Survivor
 from labrunner.sandbox.processes.room import DISK_FULL
@@ -204,6 +205,7 @@ class _Attempt:
         keep = self._scene.context.experiment.policy.keep.workspace
         masker, keeps = self._ledger.masker, keeps_workspace(keep, end)
         await asyncio.to_thread(self._hear_calls)
+        await asyncio.to_thread(settle_doors, self._scene.folders.root)
         try:
             kept = await self._timed("collect", collect, self._scene.folders, masker, keeps)
         except AttemptFailed as failure:

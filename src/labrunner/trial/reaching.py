@@ -16,6 +16,7 @@ from labrunner.gateway.process.introduction import tell_caps
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.ports import ANY_PORTS, OWN_PORTS
 from labrunner.gateway.recording.opencalls import OPEN
+from labrunner.gateway.recording.opendoors import has_open_doors
 from labrunner.gateway.variables import name_models, name_proxy
 from labrunner.sandbox.door import HasDoors, Phase, Reach, Sandbox
 from labrunner.trial.assignment import AttemptScene
@@ -55,7 +56,8 @@ class Reaching:
         for visit in list(self.visits):
             await self.dismiss(visit)
         inherited, self.inherited = self.inherited, set()
-        if (self.scene.folders.root / OPEN).exists():  # else nobody has anything left to write
+        root = self.scene.folders.root
+        if (root / OPEN).exists() or has_open_doors(root):  # else nobody has anything left to write
             for visit in inherited:
                 await self.owner.dismiss_inherited(visit)
 

@@ -4,7 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from labrunner.gateway.recording.doorjournal import DOORS, open_doors, read_doors
+from labrunner.gateway.recording.doorjournal import DOORS, open_doors, read_doors, settle_doors
+from labrunner.gateway.recording.opendoors import has_open_doors
 from labrunner.records.facts.door_event import DoorEvent
 from tests.kit.gateway.callrows import IDS
 
@@ -33,6 +34,45 @@ def test_an_event_is_read_back_and_numbered(tmp_path: Path) -> None:
         journal.write(make_event(port=port))
         journal.close()
     assert list(read_doors(tmp_path)) == [make_event(port=1), make_event(port=2, ordinal=1)]
+
+
+def test_what_a_gateway_that_died_had_under_way_is_an_event_once(tmp_path: Path) -> None:
+    lost = make_event(end="failed", reason="gateway_ended", started_at="2026-01-05T00:00:00.500Z")
+    journal = open_doors(tmp_path)
+    place = journal.begin(make_event(host="over.test", end="failed", reason="gateway_ended"))
+    journal.begin(lost)
+    journal.write(make_event(host="over.test", end="closed", reason=None), place)
+    told = make_event(host="told.test", end="failed", reason="gateway_ended")
+    journal.begin(told)
+    journal.write(
+        msgspec.structs.replace(told, end="closed", reason=None)
+    )  # killed before its place was free
+    assert has_open_doors(tmp_path)
+    for _ in range(2):
+        settle_doors(tmp_path)
+        assert not has_open_doors(tmp_path)
+        ends = [(event.host, event.end, event.reason) for event in read_doors(tmp_path)]
+        assert ends == [
+            ("over.test", "closed", None),
+            ("told.test", "closed", None),
+            ("example.com", "failed", "gateway_ended"),
+        ]
+
+
+def test_connections_one_after_another_have_one_place(tmp_path: Path) -> None:
+    journal = open_doors(tmp_path)
+    for _ in range(100):
+        journal.write(make_event(), journal.begin(make_event()))
+    assert (tmp_path / "doors-agent.open").stat().st_size == 4096
+    journal.close()
+    assert not has_open_doors(tmp_path)
+
+
+def test_lines_that_are_no_events_are_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "doors-setup.open").write_bytes(b"{\n" + b"[" * 9000 + b"\n\0\xff\n")
+    settle_doors(tmp_path)
+    assert list(read_doors(tmp_path)) == []
+    assert not has_open_doors(tmp_path)
 
 
 def test_a_flood_is_counted_and_no_event_or_byte_is_missing(tmp_path: Path) -> None:

@@ -130,6 +130,19 @@ def test_trouble_that_stays_is_the_providers_and_named_by_status(tmp_path: Path)
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "http_401"), (402, "quota"), (403, "http_403"), (404, "http_404")]
+)
+def test_an_account_that_is_refused_or_a_model_that_nobody_knows_is_no_outage(
+    tmp_path: Path, status: int, reason: str
+) -> None:
+    with serving(lambda asked: Refuse(status=status)) as server:
+        sample = ask(server, tmp_path, make_task(samples("a")), retry_on_error=2).samples[0]
+    assert sample.error is not None
+    assert (sample.error.cause, sample.error.reason) == ("account", reason)
+    assert len(server.requests) == 1  # no waiting would have mended it
+
+
 HEAD = b'"id": "x", "object": "chat.completion", "created": 1, "model": "m"'
 
 

@@ -99,7 +99,7 @@ def follow_trial(
 ) -> SlotRows | Unfinished:
     """Show what a trial writes until it has a result, or nobody carries it out; then what became of it."""
     trial_id = found.trial_id
-    follower = Follower(paths=paths, trial_id=trial_id, attempt=found.attempt, masker=masker)
+    follower = Follower(paths=paths, trial_id=trial_id, attempt=found.attempt, masker=found.mask(masker))
     follower.skip()
     ends = read_ends(paths, found, masker)
     talk = LiveConversation()
@@ -117,7 +117,9 @@ def follow_trial(
         if live is None and (rows := _find_result(paths, trial_id)):
             return rows
         if live is not None and is_over:
-            follower = Follower(paths=paths, trial_id=trial_id, attempt=live.attempt, masker=masker)
+            follower = Follower(
+                paths=paths, trial_id=trial_id, attempt=live.attempt, masker=live.mask(masker)
+            )
             talk = LiveConversation()
         seen = live or seen
         _pause()

@@ -76,6 +76,7 @@ async def reach(target: Destination, passage: Passage, service: HostService) -> 
     reader, writer = await asyncio.open_connection(sock=connected)
     is_over = False
     try:
+        passage.begin()
         yield Outside(reader=reader, writer=writer)
         is_over = True
     finally:

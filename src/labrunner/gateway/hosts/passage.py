@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from labrunner.experiment.allowlist import Way
 from labrunner.files.uninterrupted import wait_out
 from labrunner.gateway.hosts.destination import Destination, write_host
 from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.records.encoding.canonical import stamp
-from labrunner.records.facts.door_event import DoorEnd, DoorEvent, DoorReason
+from labrunner.records.facts.door_event import GATEWAY_ENDED, DoorEnd, DoorEvent, DoorReason
 
 _LONGEST: Final = 500
 
@@ -43,18 +45,27 @@ class Passage:
     received: int = 0
     hides_name: bool = False
     turned: Turned | None = None
+    place: int | None = None
+    """Where it is noted while it is under way."""
     is_closed: bool = False
 
     def aim(self, target: Destination) -> None:
         """Note where it should go."""
         self.way, self.host, self.port = target.way, write_host(target.host), target.port
 
+    def begin(self) -> None:
+        """Note it before anything passes, as it stands if nobody writes its end. Raises StoreError."""
+        told = "the gateway ended while this connection was under way: how much passed is not known"
+        event = replace(self._make_event(), end="failed", reason=GATEWAY_ENDED, message=told)
+        self.place = self.visitor.journal.begin(event)
+
     async def close(self) -> None:
         """Write the event, once; durable when this returns. Raises StoreError."""
         if self.is_closed:
             return
         self.is_closed = True
-        writing = asyncio.ensure_future(asyncio.to_thread(self.visitor.journal.write, self._make_event()))
+        write, event = self.visitor.journal.write, self._make_event()
+        writing = asyncio.ensure_future(asyncio.to_thread(write, event, self.place))
         cancelled = await wait_out(writing)
         writing.result()
         if cancelled is not None:

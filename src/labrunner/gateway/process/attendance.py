@@ -138,7 +138,7 @@ class Attendance:
                 phase=admitted.phase,
                 token=token,
                 allow=parse_list(admitted.hosts),
-                journal=open_doors(folder),
+                journal=open_doors(folder, admitted.phase),
             )
         return Party(caller=caller, visitor=visitor)
 

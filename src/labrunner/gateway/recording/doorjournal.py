@@ -3,11 +3,13 @@
 Rules: a line is synced before `write` returns. The first events of a kind are lines of their own; what comes
 after is counted, and the count is a line whenever it has doubled, and at the end: a million refusals are some
 dozen lines. Of hosts beyond the first thousand only the reason is kept apart. A crash loses what was counted
-since the last line.
+since the last line. What a gateway that died had under way gets its event from whoever opens these next.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -16,6 +18,8 @@ from msgspec.structs import replace
 
 from labrunner.files.durable import AppendFile
 from labrunner.gateway.recording.linefile import encode_row, open_lines, read_lines
+from labrunner.gateway.recording.opendoors import PHASES, OpenDoors, forget_open, has_open_doors, read_open
+from labrunner.records.encoding.canonical import stamp
 from labrunner.records.facts.door_event import DoorEvent
 
 DOORS: Final = "doors.jsonl"
@@ -37,15 +41,25 @@ class _Tally:
 class DoorJournal:
     """Appends events, from any thread. See `open_doors`."""
 
-    def __init__(self, lines: AppendFile, count: int) -> None:
-        """Take over an open file, and how many lines it has."""
+    def __init__(self, lines: AppendFile, count: int, under_way: OpenDoors) -> None:
+        """Take over an open file, how many lines it has, and where connections under way are noted."""
         self._lines = lines
+        self._under_way = under_way
         self._next = count
         self._tallies: dict[_Kind, _Tally] = {}
         self._lock = Lock()
 
-    def write(self, event: DoorEvent) -> None:
+    def begin(self, event: DoorEvent) -> int:
+        """Note a connection before anything passes; its place, for `write`. Raises StoreError."""
+        return self._under_way.begin(event)
+
+    def write(self, event: DoorEvent, place: int | None = None) -> None:
         """Write or count an event; what is written is durable when this returns. Raises StoreError."""
+        self._write(event)
+        if place is not None:
+            self._under_way.end(place)
+
+    def _write(self, event: DoorEvent) -> None:
         with self._lock:
             tally, event = self._find(event)
             tally.seen += 1
@@ -80,6 +94,7 @@ class DoorJournal:
                     self._append(waiting)
             finally:
                 self._lines.close()
+                self._under_way.close()
 
 
 def _add(earlier: DoorEvent, later: DoorEvent) -> DoorEvent:
@@ -94,10 +109,39 @@ def _add(earlier: DoorEvent, later: DoorEvent) -> DoorEvent:
     )
 
 
-def open_doors(folder: Path) -> DoorJournal:
-    """Open the events of an attempt, made anew where there are none. Raises StoreError."""
+def open_doors(folder: Path, phase: str = "agent") -> DoorJournal:
+    """Go on with the events of an attempt, for one of its phases. Raises DamagedRun, StoreError."""
+    settle_doors(folder, (phase,))
     (lines,) = open_lines(folder, DOORS)
-    return DoorJournal(lines, 1 + max((event.ordinal for event in read_doors(folder)), default=-1))
+    return DoorJournal(lines, _count(folder), OpenDoors(folder, phase))
+
+
+def settle_doors(folder: Path, phases: tuple[str, ...] = PHASES) -> None:
+    """Give connections their events that a gateway had under way when it died.
+
+    Only where no gateway serves these phases. Raises DamagedRun, StoreError.
+    """
+    if not has_open_doors(folder, phases):
+        return
+    (lines,) = open_lines(folder, DOORS)
+    written, now = {_identify(event) for event in read_doors(folder)}, stamp(datetime.now(UTC))
+    lost = [event for event in read_open(folder, phases) if _identify(event) not in written]
+    journal = DoorJournal(lines, _count(folder), OpenDoors(folder, ""))
+    try:
+        for event in lost:
+            with suppress(ValueError):  # where nothing is kept from an agent, it may write there, too
+                journal.write(replace(event, ended_at=now))
+    finally:
+        journal.close()
+    forget_open(folder, phases)
+
+
+def _count(folder: Path) -> int:
+    return 1 + max((event.ordinal for event in read_doors(folder)), default=-1)
+
+
+def _identify(event: DoorEvent) -> _Kind:
+    return (event.phase, event.way, event.host, event.port, event.started_at)
 
 
 def read_doors(folder: Path) -> Iterator[DoorEvent]:

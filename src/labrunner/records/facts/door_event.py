@@ -4,7 +4,7 @@ Rules: no path, no query and no value of a header stands in here. What happens a
 written each time: the sums of `times`, `sent` and `received` are those of all that happened.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,8 +29,11 @@ DoorReason = Literal[
     "timeout",
     "cut",
     "bad_answer",
+    "gateway_ended",
 ]
 """Why it was refused (`bad_request` to `too_many`), or failed (the rest)."""
+GATEWAY_ENDED: Final[DoorReason] = "gateway_ended"
+"""The gateway's process died with it: how much had passed is not known."""
 
 
 class DoorEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from labrunner.errors import DamagedRun
 from labrunner.files.strangers.masking import make_masker
 from labrunner.gateway.process.place import GatewayPlace
 from labrunner.gateway.recording.calljournal import read_calls, settle_calls
+from labrunner.gateway.recording.doorjournal import settle_doors
 from labrunner.records.facts.call_usage import sum_calls
 from labrunner.records.facts.model_call import CallRow
 from labrunner.store.buffering.attempts import AttemptNote
@@ -33,7 +34,7 @@ async def leave_as_evidence(cut_off: Sequence[AttemptNote], paths: RunPaths, wri
 
 
 def settle_cut_off(cut_off: Sequence[AttemptNote], paths: RunPaths) -> None:
-    """Give calls their rows that were under way, where the gateway died, too: one that lives does it itself.
+    """Give what was under way its rows, where the gateway died, too: one that lives does it itself.
 
     Raises StoreError.
     """
@@ -43,6 +44,7 @@ def settle_cut_off(cut_off: Sequence[AttemptNote], paths: RunPaths) -> None:
         for note in cut_off:
             with suppress(DamagedRun):  # what can't be read tells nothing
                 settle_calls(paths.attempt(note.trial_id, note.attempt))
+                settle_doors(paths.attempt(note.trial_id, note.attempt))
     finally:
         os.close(lock)
 

@@ -1,7 +1,8 @@
 """Looking at a trial without a result yet: one that is under way, waits, or was left by a run that ended.
 
 Rules: nothing is written and the owner is not asked. Logs of an attempt under way hold what its agent wrote,
-secrets included, until they are collected: those whose values are known here are masked on the way.
+secrets included, until they are collected: those whose values are known here are masked on the way, and so
+are the tokens of its doors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from labrunner.store.reading.logends import LogEnd, read_end
 from labrunner.store.reading.run_state import iter_finished, read_state
 from labrunner.store.reading.underway import LivePhase, UnderWay, read_under_way
 from labrunner.store.rows.single_records import read_run
+from labrunner.trial.door_tokens import PHASES, name_tokens
 
 EVENTS: Final = "state/events.jsonl"
 LOGS: Final = (
@@ -55,6 +57,14 @@ class Unfinished:
     began_at: str | None = None
     failed: tuple[Completion, ...] = ()
     node: str | None = None
+    token: str | None = field(default=None, repr=False)
+    """Of its dispatch; None where nothing tells."""
+
+    def mask(self, masker: Masker) -> Masker:
+        """The same masks, and those of what this attempt alone knows."""
+        if self.token is None:
+            return masker
+        return Masker((*masker.needles, *make_masker(name_tokens(self.token, PHASES)).needles))
 
 
 class _OpenSlot(msgspec.Struct):
@@ -105,6 +115,7 @@ def _see(paths: RunPaths, each: UnderWay, *, is_live: bool) -> Unfinished:
         began_at=each.began_at,
         failed=each.failed,
         node=each.node,
+        token=each.token,
     )
 
 
@@ -161,7 +172,8 @@ def read_ends(paths: RunPaths, seen: Unfinished, masker: Masker) -> dict[str, st
         found[TRANSCRIPT] = b"".join(_new_events(paths, seen.trial_id, seen.attempt, last - SHOWN_EVENTS))
     if not found[TRANSCRIPT]:
         found[TRANSCRIPT] = LiveCalls(seen.folder).take()
-    return {name: masker.mask(data)[0].decode(errors="replace") for name, data in found.items() if data}
+    masks = seen.mask(masker)
+    return {name: masks.mask(data)[0].decode(errors="replace") for name, data in found.items() if data}
 
 
 def _last_event(paths: RunPaths, trial_id: str, attempt: int) -> int:

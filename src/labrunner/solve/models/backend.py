@@ -7,11 +7,14 @@ loop. Trouble of the provider's is a `ProviderTrouble` that says whether another
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from labrunner.solve.values.config import NO_SETTINGS, GenerateConfig
 from labrunner.solve.values.messages import ChatMessage, ModelOutput, to_plain
 from labrunner.solve.values.tool import ToolInfo
+
+QUOTA: Final = "quota"
+"""The reason of trouble with a quota that is used up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from labrunner.errors import ProviderFailed
+from labrunner.errors import AccountRefused, ProviderFailed
 from labrunner.files.strangers.masking import Masker
 from labrunner.gateway.replaying.spoken import SpokenCall, digest_said
+from labrunner.policy.call_blame import NOT_FOUND, is_refusal
 from labrunner.records.encoding import canonical
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.encoding.ids import Ids, make_token
 from labrunner.records.facts.model_call import PYTHON, CallEnd, CallError, CallRow, CallTokens, CallTry
 from labrunner.records.facts.transcript_events import Event
-from labrunner.solve.models.backend import ProviderTrouble
+from labrunner.solve.models.backend import QUOTA, ProviderTrouble
 from labrunner.solve.models.modelname import MOCK
 from labrunner.solve.values.messages import (
     ChatMessageAssistant,
@@ -141,7 +142,7 @@ async def play(taped: SpokenCall, call: OpenCall) -> ModelOutput:
         raise AssertionError("nobody answers")
     call.end, call.status, call.error = row.end, row.status, error
     call.tries += row.tries
-    raise ProviderFailed(error.kind or row.end, f"asking {call.name}: {error.message}")
+    raise make_failure(error.kind or row.end, f"asking {call.name}: {error.message}")
 
 
 def _revive(taped: SpokenCall, event: Event, answer: Mapping[str, Any]) -> ModelOutput:
@@ -162,6 +163,14 @@ def _revive(taped: SpokenCall, event: Event, answer: Mapping[str, Any]) -> Model
 def write_rows(rows: list[CallRow], masker: Masker) -> bytes:
     """Rows as `calls.jsonl` holds them, without secrets."""
     return b"".join(masker.mask_document(canonical.encode_line(row))[0] for row in rows)
+
+
+def make_failure(reason: str, message: str) -> ProviderFailed:
+    """What a call that came to nothing ends its attempt with, unless the task's code knows better."""
+    status = read_status(reason)
+    if reason == QUOTA or status == NOT_FOUND or is_refusal(status, reason):
+        return AccountRefused(reason, message)
+    return ProviderFailed(reason, message)
 
 
 def read_status(reason: str) -> int | None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from labrunner.errors import ProviderFailed, ReplayMissed
+from labrunner.errors import ReplayMissed
 from labrunner.gateway.replaying.spoken import SpokenTape, digest_asked
 from labrunner.policy import backoff
 from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.solve.models.backend import Askable, Backend, ModelRequest, ProviderTrouble
-from labrunner.solve.models.call_log import CallLog, OpenCall, play
+from labrunner.solve.models.call_log import CallLog, OpenCall, make_failure, play
 from labrunner.solve.values.messages import ModelOutput, mend
 from labrunner.solve.values.meter import Meter
 from labrunner.solve.values.transcript import Transcript
@@ -95,7 +95,7 @@ class ModelPool:
                 if number >= retries or wait_s is None:
                     call.note_failure(trouble)
                     told = f"asking {model.name}: {trouble}{_explain_end(trouble)}"
-                    raise ProviderFailed(trouble.reason, told) from trouble
+                    raise make_failure(trouble.reason, told) from trouble
                 call.note_try(trouble, wait_s)
                 asker.transcript.add("retry", reason=trouble.reason, message=str(trouble), wait_s=wait_s)
                 with asker.meter.waiting():

@@ -15,7 +15,7 @@ from labrunner.errors import InputError
 from labrunner.gateway.dialects.bounds import HIDDEN_PROMPT
 from labrunner.gateway.dialects.speech import Tokens
 from labrunner.gateway.metering.pricelist import Cost, PriceList
-from labrunner.solve.models.backend import ModelRequest, ProviderTrouble
+from labrunner.solve.models.backend import QUOTA, ModelRequest, ProviderTrouble
 from labrunner.solve.models.modelname import ModelName
 from labrunner.solve.values.messages import (
     ChatMessage,
@@ -302,5 +302,5 @@ def _trouble(error: exceptions.ModelAPIError) -> ProviderTrouble:
     else:  # it answered, but with nothing that can be read
         reason, is_transient = "bad_answer", True
     if isinstance(error, exceptions.ModelQuotaExceededError):
-        reason, is_transient = "quota", False
+        reason, is_transient = QUOTA, False
     return ProviderTrouble(reason, str(error), is_transient=is_transient, retry_after_s=error.retry_after)

@@ -57,6 +57,8 @@ class UnderWay:
     trial_id: str
     attempt: int
     phase: LivePhase
+    token: str = field(repr=False)
+    """Of its dispatch: what the sandbox knows follows from it, and is masked where the attempt is shown."""
     since: str | None
     """When the phase began; None where nothing tells."""
     began_at: str | None
@@ -145,6 +147,7 @@ def _describe(paths: RunPaths, notes: list[AttemptNote], last_events: LastEvents
         trial_id=note.trial_id,
         attempt=note.attempt,
         phase=phase,
+        token=note.token,
         since=say_time(since),
         began_at=say_time(began),
         failed=failed,
