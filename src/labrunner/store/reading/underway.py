@@ -57,7 +57,7 @@ class UnderWay:
     trial_id: str
     attempt: int
     phase: LivePhase
-    token: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
     """Of its dispatch: what the sandbox knows follows from it, and is masked where the attempt is shown."""
     since: str | None
     """When the phase began; None where nothing tells."""
