@@ -4,7 +4,7 @@ import re
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labrunner.gateway.dialects.hearing import Hearing, listen_to
@@ -64,6 +64,7 @@ def test_a_whole_answer_is_understood(protocol: Protocols) -> None:
 
 
 @pytest.mark.parametrize("protocol", SPOKEN)
+@settings(deadline=None)
 @given(size=st.integers(1, 700), is_packed=st.booleans())
 def test_a_stream_in_any_pieces_says_the_same_and_passes_unchanged(
     protocol: Protocols, size: int, is_packed: bool
@@ -75,6 +76,7 @@ def test_a_stream_in_any_pieces_says_the_same_and_passes_unchanged(
     check(heard, protocol)
 
 
+@settings(deadline=None)
 @given(size=st.integers(1, 700), is_packed=st.booleans())
 def test_the_chunk_with_usage_is_hidden_and_nothing_else(size: int, is_packed: bool) -> None:
     whole = gzip.compress(answers.STREAMS["openai_chat"]) if is_packed else answers.STREAMS["openai_chat"]
@@ -174,8 +176,9 @@ def test_the_last_event_is_known_before_anything_was_heard(protocol: Protocols) 
     check(hearing.tell(200), protocol)  # nobody said that there was time to hear it
 
 
-@given(value=JSON)
 @pytest.mark.parametrize("protocol", SPOKEN)
+@settings(deadline=None)
+@given(value=JSON)
 def test_whatever_a_provider_sends_can_be_asked_whether_it_is_the_last(
     protocol: Protocols, value: object
 ) -> None:
