@@ -5,12 +5,12 @@ import pytest
 
 from labrunner.display.plan import (
     describe_limits,
-    describe_network,
-    describe_sandbox,
     describe_threshold,
     format_command,
     show_plan,
 )
+from labrunner.display.tasks_own import describe_network, describe_sandboxes
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import (
     AgentLimits,
     DeclaredMetric,
@@ -26,6 +26,7 @@ from labrunner.experiment.run_policy import Keep
 from labrunner.policy.budget import Budget
 from labrunner.runner.upkeep.footprint import Footprint
 from tests.kit.display.printing import to_text
+from tests.kit.interop.harbor_tasks import write_task
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "experiment.yaml"
 
@@ -161,7 +162,8 @@ def test_networks_and_limits_are_told_in_words(experiment: Experiment) -> None:
     limits = AgentLimits(cost_usd=0.5, tokens=100_000, requests=3)
     assert describe_limits(limits) == "0.5 USD, 100,000 tokens, 3 requests an attempt"
     plan = replace(experiment.variants[0].sandbox, kind="docker", image="my/image:1", asked=("cpus",))
-    assert describe_sandbox(plan) == (
+    variant = replace(experiment.variants[0], sandbox=plan)
+    assert describe_sandboxes(experiment.tasks, variant) == (
         "docker my/image:1; 2 cpus, 2048 MB memory, 512 processes, 10240 MB disk (enforced; asked for: cpus)"
     )
 
@@ -177,6 +179,21 @@ def test_networks_and_limits_are_told_in_words(experiment: Experiment) -> None:
 )
 def test_the_threshold_is_told_in_words(value: bool | float, told: str) -> None:
     assert describe_threshold(value, continue_on_fail=False) == told
+
+
+def test_limits_times_and_networks_are_those_of_the_tasks(tmp_path: Path) -> None:
+    write_task(tmp_path / "set" / "a")
+    lines = lines_of(load(Path(f"harbor:{tmp_path}/set"), Overrides(agents=("noop",))))
+    assert "images built for 1 task" in lines
+    assert "network none" in lines
+    limits = "1 cpus, 256 MB memory, 512 processes, 1024 MB disk"
+    assert f"sandbox docker; {limits} (enforced; asked for: cpus, disk_mb, memory_mb)" in lines
+    write_task(tmp_path / "set" / "b", "[environment]\ncpus = 4\nstorage_mb = 2048\nworkdir = '/w'\n")
+    lines = lines_of(load(Path(f"harbor:{tmp_path}/set"), Overrides(agents=("oracle",))))
+    assert "network none; or full, by task" in lines
+    assert "time limit 60 s to 31,536,000 s (365 days), by task" in lines
+    limits = "1 to 4 cpus, 256 to 2048 MB memory, 512 processes, 1024 to 2048 MB disk"
+    assert f"sandbox docker; {limits} (enforced; asked for: cpus, disk_mb, memory_mb)" in lines
 
 
 def test_a_plan_with_too_few_tasks_to_speak_of_others_says_so(experiment: Experiment) -> None:

@@ -12,6 +12,14 @@ from labrunner.analysis.comparing.power import layout_of
 from labrunner.analysis.comparing.questions import FEWEST_UNITS
 from labrunner.analysis.describing.variance import ALPHA
 from labrunner.display.named_agents import describe_named
+from labrunner.display.tasks_own import (
+    describe_images,
+    describe_network,
+    describe_networks,
+    describe_sandboxes,
+    describe_time,
+    describe_times,
+)
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
 from labrunner.experiment.resolved import (
@@ -21,9 +29,8 @@ from labrunner.experiment.resolved import (
     Experiment,
     Grader,
     ModelEntry,
-    Network,
     Program,
-    SandboxPlan,
+    TaskSpec,
     Variant,
 )
 from labrunner.experiment.run_policy import Policy
@@ -44,7 +51,7 @@ def show_plan(
         make_line(experiment.name, "bold"),
         make_fields([*_overview(experiment), *_describe_disk(experiment, footprint)]),
         *_show_models(experiment),
-        *(_show_variant(variant) for variant in experiment.variants),
+        *(_show_variant(variant, experiment.tasks) for variant in experiment.variants),
         *(_show_graders(experiment) if experiment.tasks[0].grader.command else ()),
         make_line(""),
         make_line("policy (not part of the digest)"),
@@ -130,7 +137,7 @@ def _describe_order(experiment: Experiment) -> str:
     )
 
 
-def _show_variant(variant: Variant) -> RenderableType:
+def _show_variant(variant: Variant, tasks: Sequence[TaskSpec]) -> RenderableType:
     agent, setup = variant.agent, variant.setup
     fields = [
         ("digest", variant.digest),
@@ -142,10 +149,11 @@ def _show_variant(variant: Variant) -> RenderableType:
         ("agent's folder", f"{agent.dir.path}  {agent.dir.digest}" if agent.dir else ""),
         ("environment", _pairs(agent.env.items())),
         ("secrets", ", ".join(agent.secrets)),
-        ("network", describe_network(agent.network) if not variant.sandbox.is_none else ""),
+        ("network", describe_networks(tasks, variant)),
         ("models' limits", describe_limits(agent.limits)),
-        ("time limit", f"{agent.timeout_s:g} s" if _describe_start(agent) else ""),
-        ("sandbox", describe_sandbox(variant.sandbox)),
+        ("time limit", describe_times(tasks, variant) if _describe_start(agent) else ""),
+        ("images", describe_images(tasks)),
+        ("sandbox", describe_sandboxes(tasks, variant)),
     ]
     return stack(
         make_line(""),
@@ -184,7 +192,7 @@ def _show_grader(grader: Grader, tasks: int, graders: int) -> RenderableType:
         ("environment", _pairs(grader.env.items())),
         ("secrets", ", ".join(grader.secrets)),
         ("network", describe_network(grader.network)),
-        ("time limit", f"{grader.timeout_s:g} s"),
+        ("time limit", describe_time(grader.timeout_s)),
         ("passes at", f"{grader.pass_at:g}"),
         ("metric", _describe_metric(grader.metric) if grader.metric else ""),
         ("retries", str(grader.retries)),
@@ -202,15 +210,6 @@ def _describe_metric(metric: DeclaredMetric) -> str:
         f"{word} {end:g}" for word, end in (("from", metric.min), ("to", metric.max)) if end is not None
     ]
     return ", ".join([metric.name, f"{metric.better} is better", *([" ".join(bounds)] if bounds else [])])
-
-
-def describe_network(network: Network) -> str:
-    """Say what a phase may reach."""
-    models = f"models: {', '.join(network.models)}" if network.models else ""
-    if network.mode == "none" and models:
-        return models
-    rest = f"allowed: {', '.join(network.hosts)}" if network.mode == "allow" else network.mode
-    return f"{models}; {rest}" if models else rest
 
 
 def describe_limits(limits: AgentLimits) -> str:
@@ -261,16 +260,6 @@ def _describe_program(program: Program) -> list[tuple[str, str]]:
         ("scorers", ", ".join(scorers)),
         ("modules", _first(program.modules, FIRST_TASKS)),
     ]
-
-
-def describe_sandbox(plan: SandboxPlan) -> str:
-    """Say where attempts run, and within which limits."""
-    if plan.is_none:
-        return plan.kind
-    image = f" {plan.image}" if plan.image else ""
-    limits = f"{plan.cpus:g} cpus, {plan.memory_mb} MB memory, {plan.pids} processes, {plan.disk_mb} MB disk"
-    asked = f"; asked for: {', '.join(plan.asked)}" if plan.asked else ""
-    return f"{plan.kind}{image}; {limits} ({plan.limits}{asked})"
 
 
 def describe_policy(policy: Policy, concurrency: int | None) -> list[tuple[str, str]]:

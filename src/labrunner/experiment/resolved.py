@@ -178,7 +178,7 @@ class Grader:
     timeout_s: float
     retries: int
     pass_at: float
-    where: Literal["same", "fresh"]
+    where: Literal["same", "fresh", "pristine"]
     repeatable: bool
     metric: DeclaredMetric | None = None
 

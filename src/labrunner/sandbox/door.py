@@ -5,8 +5,7 @@ started are gone. Nothing of the grader (files, command, environment) is handed 
 A phase that ends in any way of its own returns a `PhaseEnd`; a sandbox that can't do its part raises
 `SandboxFailed` (or `SetupFailed`). Cancelling a call ends every process of the attempt before it returns.
 
-Some sandboxes outlive the runner. What a crashed runner left is found as `Survivor`s, and adopted: the
-same calls then continue instead of starting.
+What outlives a crashed runner is found as `Survivor`s, and adopted: the same calls go on, and start nothing.
 """
 
 import asyncio
@@ -135,6 +134,8 @@ class Demands:
     """The agent's commands come one by one, each as whatever user is asked for then."""
     fresh_grader: bool = False
     """The grader wants a pristine sandbox over the same workspace."""
+    leaves_work: bool = False
+    """And there nothing of what an agent left in a folder of its image: it judges the patch of it."""
     brings_work: bool = False
     """What an agent left in a folder of its image lies in the attempt's folder, and is put in its place."""
     collect: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ class Demands:
 
     @property
     def tells_setup_apart(self) -> bool:
-        """Whether something follows from an agent's changes: setup's must be told from them."""
+        """Whether something follows from an agent's changes: those that may be setup's are the agent's."""
         return self.refuses_changes or self.renews_changed
 
 

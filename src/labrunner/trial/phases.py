@@ -100,7 +100,7 @@ def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands
     """What the phases of a trial ask of its sandbox."""
     setup = task.setup if task.setup is not None else variant.setup
     agent = merged_agent(task, variant)
-    is_fresh, is_strict = task.grader.where == "fresh", _is_strict(experiment)
+    is_fresh, is_strict = task.grader.where != "same", _is_strict(experiment)
     return Demands(
         agent_user=agent.user,
         grader_user=task.grader.user,
@@ -108,6 +108,7 @@ def demands(experiment: Experiment, task: TaskSpec, variant: Variant) -> Demands
         restart=is_strict,
         any_user=not agent.command and agent.runs is None,
         fresh_grader=is_fresh,
+        leaves_work=task.grader.where == "pristine",
         collect=collected(experiment, task),
         system_changes=not is_fresh and (experiment.on_system_change != "ignore" or is_strict),
         refuses_changes=not is_fresh and must_not_change_system(experiment),
@@ -190,10 +191,11 @@ def grader_phase(
         "AGENTLAB_AGENT_EXIT_STATUS": ending.status,
         "AGENTLAB_AGENT_OUTCOME": ending.outcome,
         "AGENTLAB_GRADER_DIR": guest.grader,
+        "AGENTLAB_GRADER_WHERE": grader.where,
         "AGENTLAB_TARGET_PATH": f"{guest.grader}/target.json",
         "PATH": f"{guest.grader}/bin:{guest.search_path}",
     }
-    if PATCH in scene.context.experiment.collect:
+    if PATCH in collected(scene.context.experiment, scene.task):
         env["AGENTLAB_PATCH_PATH"] = f"{guest.inputs.removesuffix('/in')}/{PATCH_FILE}"
     env |= _expanded_values(scene, guest, scene.task.env)
     env |= _expanded_values(scene, guest, grader.env)

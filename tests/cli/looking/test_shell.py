@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.files.scraps import SHELL
-from tests.kit.cli.calling import AGENT_SHOUTS, lab, write_experiment
+from tests.kit.cli.calling import AGENT_SHOUTS, lab, squeeze, write_experiment
 from tests.kit.cli.typist import at_terminal, is_running
 from tests.kit.waiting import wait_for
 
@@ -152,6 +152,18 @@ def test_what_can_not_be_looked_at_is_refused(bare: Path, words: tuple[str, ...]
     assert answer.code == 2, answer.err
     assert told in answer.err
     assert find_scraps(bare) == []
+
+
+def test_no_agent_is_needed_to_look_at_a_task(tmp_path: Path) -> None:
+    folder = write_experiment(tmp_path / "e", tasks=1)
+    lines = (folder / "experiment.yaml").read_text().splitlines(keepends=True)
+    (folder / "experiment.yaml").write_text("".join(each for each in lines if not each.startswith("agent:")))
+    assert "agent.command: is missing" in lab("run", cwd=folder).err
+    seen = lab("shell", "experiment.yaml", "t0", "--", "sh", "-c", "cat $AGENTLAB_PROMPT_PATH", cwd=folder)
+    assert (seen.code, seen.out.strip()) == (0, "word 0"), seen.err
+    checked = lab("doctor", cwd=folder)
+    assert checked.code == 0, checked.out + checked.err
+    assert "none is named, so nothing was tried with one; a run takes --agent NAME" in squeeze(checked.out)
 
 
 def test_without_a_terminal_a_command_is_needed(bare: Path) -> None:

@@ -78,6 +78,19 @@ def test_a_run_of_a_refused_task_is_refused_and_one_of_the_others_is_not(tmp_pat
     assert [task.id for task in chosen.tasks] == ["a"]
 
 
+@pytest.mark.parametrize("names", [("b",), ("a", "b")])
+def test_of_a_refused_task_nothing_is_said_but_why(names: tuple[str, ...], tmp_path: Path) -> None:
+    for name in names:
+        write_task(tmp_path / name, f"{TOML}gpus = 2\n" if name == "b" else TOML)
+    with pytest.raises(InputErrors) as caught:
+        load_harbor(tmp_path, Overrides(agents=("oracle",)))
+    assert [each.problem for each in caught.value.problems] == [
+        "GPUs are not built",
+        f"1 of {len(names)} tasks can't be run here as they are written: "
+        "`lab doctor` lists why; --task-id chooses others",
+    ]
+
+
 def test_users_variables_artifacts_and_secrets_go_where_they_belong(tmp_path: Path) -> None:
     toml = """
 artifacts = ["out", {source = "/var/log/app"}]

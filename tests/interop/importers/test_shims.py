@@ -128,67 +128,85 @@ EVAL = """\
 : '>>>>> Start Test Output'
 [ "$(cat answer.txt)" = 42 ] && echo 'PASSED new' || echo 'FAILED new'
 [ -e hidden.txt ] && echo 'PASSED old' || echo 'FAILED old'
+! git show fix:answer.txt || echo 'PASSED cheat'
 : '>>>>> End Test Output'
 """
+PATCH = "--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-wrong\n+42\n"
+ADDS = (
+    "diff --git a/hidden.txt b/hidden.txt\nnew file mode 100644\n"
+    "--- /dev/null\n+++ b/hidden.txt\n@@ -0,0 +1 @@\n+x\n"
+)
 
 
-def resolve(folder: Path, agent: str) -> tuple[dict[str, Any], str]:
-    """Let an agent work on a repository, and grade it: the score, and the prediction."""
+def grade(
+    folder: Path, patch: str | None, *, image: str = ":", where: str = "pristine"
+) -> subprocess.CompletedProcess[str]:
+    """Grade a patch in an image's repository, which some commands have made ready."""
     repository = write_repository(folder / "testbed")
-    commit = call("git rev-parse HEAD", repository).stdout.strip()
-    asked: dict[str, Any] = {"base_commit": commit, "eval_script": EVAL, "reader": "pytest"}
-    asked |= {"FAIL_TO_PASS": ["new"], "PASS_TO_PASS": []}
+    assert call(image, repository).returncode == 0
+    asked = {"eval_script": EVAL, "reader": "pytest", "FAIL_TO_PASS": ["new"], "PASS_TO_PASS": []}
     (folder / "target.json").write_text(json.dumps(asked))
-    done = call(agent, repository)
-    assert done.returncode == 0, done.stderr
+    if patch is not None:
+        (folder / "patch.diff").write_text(patch)
     script = read_shim("swe_bench_grade.py")
     script = script.replace('"/testbed", "/eval.sh"', f'"{repository}", "{folder}/eval.sh"')
     script = script.replace('os.environ["HOME"] = "/root"', f'os.environ["HOME"] = "{folder}"')
     env = {**os.environ, "HOME": str(folder), "AGENTLAB_TARGET_PATH": str(folder / "target.json")}
+    env |= {"AGENTLAB_GRADER_WHERE": where, "AGENTLAB_PATCH_PATH": str(folder / "patch.diff")}
     for name in ("SCORE", "PREDICTION"):
         env[f"AGENTLAB_BENCHMARK_{name}_PATH"] = str(folder / name)
-    graded = subprocess.run(
-        [sys.executable, "-I", "-c", script], env=env, cwd=folder, check=False, capture_output=True, text=True
-    )
-    assert graded.returncode == 0, graded.stderr
+    words = [sys.executable, "-I", "-c", script, read_shim("swe_bench_setup")]
+    return subprocess.run(words, env=env, cwd=folder, check=False, capture_output=True, text=True)
+
+
+def read_grade(folder: Path) -> tuple[dict[str, Any], str]:
+    """The score, and the prediction."""
     prediction = json.loads((folder / "PREDICTION").read_text())["value"]
     return json.loads((folder / "SCORE").read_text()), prediction
 
 
-@pytest.mark.parametrize(
-    "ruin",
-    ["rm -rf .git", "rm -rf .git; echo x >.git", "mv .git ../g; ln -s ../g .git", "cd ..; rm -rf testbed"],
-)
-def test_a_repository_that_the_agent_ruined_is_a_zero_and_no_error(ruin: str, tmp_path: Path) -> None:
-    told, _ = resolve(tmp_path, f"echo 42 >answer.txt; {ruin}")
-    assert (told["score"], told["metrics"]["patch_applied"]) == (0, False)
-
-
-@pytest.mark.parametrize(
-    "leftover",
-    [": >.git/index.lock", "mkdir .git/HEAD.lock", "rm .git/config; mkdir .git/config", ": >.git/index"],
-)
-def test_what_lies_in_the_way_of_git_costs_good_work_nothing(leftover: str, tmp_path: Path) -> None:
-    told, prediction = resolve(tmp_path, f"echo 42 >answer.txt; {leftover}")
+def test_a_patch_is_judged_in_the_images_own_repository_without_its_history(tmp_path: Path) -> None:
+    assert grade(tmp_path, PATCH).returncode == 0
+    told, prediction = read_grade(tmp_path)
     assert (told["score"], told["metrics"]["patch_applied"]) == (1, True)
-    assert "+42" in prediction
+    assert told["metrics"]["tests"] == 2  # the fix could not be read out of it
+    assert prediction == PATCH
 
 
 @pytest.mark.parametrize(
-    "hide",
-    [
-        "echo answer.txt >.git/info/exclude; echo hidden.txt >>.git/info/exclude",
-        "git update-index --skip-worktree answer.txt",
-        "git update-index --assume-unchanged answer.txt",
-        "git add -A; git commit -qm x; git replace main~1 main; git reset -q --soft main~1",
-    ],
+    ("patch", "is_applied"),
+    [(None, False), ("no patch", False), (PATCH.replace("wrong", "other"), False), ("", True)],
 )
-def test_what_is_judged_is_in_the_recorded_patch_whatever_git_was_told(hide: str, tmp_path: Path) -> None:
-    told, prediction = resolve(tmp_path, f"echo 42 >answer.txt; echo x >hidden.txt; {hide}")
-    assert told["score"] == 1
-    assert told["metrics"]["tests"] == 2
-    assert "+42" in prediction
-    assert "hidden.txt" in prediction
+def test_what_is_no_patch_or_changes_nothing_is_a_zero_and_no_error(
+    patch: str | None, is_applied: bool, tmp_path: Path
+) -> None:
+    assert grade(tmp_path, patch).returncode == 0
+    told, _ = read_grade(tmp_path)
+    assert (told["score"], told["metrics"]["patch_applied"]) == (0, is_applied)
+
+
+def test_what_an_image_left_uncommitted_is_in_the_way_of_no_patch(tmp_path: Path) -> None:
+    done = grade(tmp_path, f"{PATCH}{ADDS}", image="echo x >hidden.txt; echo dirty >answer.txt")
+    assert done.returncode == 0, done.stderr
+    assert read_grade(tmp_path)[0]["metrics"]["tests"] == 2
+    assert read_grade(tmp_path)[0]["score"] == 1
+
+
+@pytest.mark.parametrize("image", ["rm -rf .git", "rm .git/HEAD"])
+def test_an_image_whose_repository_is_none_is_an_error_and_no_zero(image: str, tmp_path: Path) -> None:
+    done = grade(tmp_path, PATCH, image=image)
+    assert done.returncode == 1
+    assert "the image's repository can't be made ready" in done.stderr
+    assert not (tmp_path / "SCORE").exists()
+
+
+def test_work_is_judged_as_it_was_left_where_the_container_holds_it(tmp_path: Path) -> None:
+    assert (
+        grade(tmp_path, "no patch", image="echo 42 >answer.txt; rm -rf .git", where="fresh").returncode == 0
+    )
+    told, prediction = read_grade(tmp_path)
+    assert (told["score"], prediction) == (1, "no patch")
+    assert "patch_applied" not in told["metrics"]
 
 
 def test_tests_of_terminal_bench_without_bash_are_no_zero(tmp_path: Path) -> None:

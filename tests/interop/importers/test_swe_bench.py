@@ -46,7 +46,8 @@ def test_an_instance_is_a_task_in_its_image(tmp_path: Path) -> None:
     assert experiment.variants[0].sandbox.workdir == "/testbed"
     assert task.target["FAIL_TO_PASS"] == ["t.py::test_new"]
     assert task.target["PASS_TO_PASS"] == ["t.py::test_old"]
-    assert (task.grader.where, task.grader.timeout_s) == ("fresh", 1800)
+    assert (task.grader.where, task.grader.timeout_s) == ("pristine", 1800)
+    assert experiment.collect == ("patch",)
     assert experiment.metadata == {"git_history": "scrubbed"}
     assert task.solution is not None
     assert INSTANCE["patch"] in task.solution.command

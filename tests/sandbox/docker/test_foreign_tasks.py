@@ -249,17 +249,12 @@ LOOKS = (
 )
 
 
-@pytest.mark.torture
-@pytest.mark.timeout(900)
-def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
-    tmp_path: Path, images: Images
-) -> None:
-    image = asyncio.run(build_repository(asyncio.run(images(WITH_GIT))))
-    commit = find_start(tmp_path / "repository")
+def write_instance(tmp_path: Path, image: str) -> str:
+    """An instance of SWE-bench in that image, as a target to run."""
     instance = {
         "instance_id": "one",
         "repo": "team/repo",
-        "base_commit": commit,
+        "base_commit": find_start(tmp_path / "repository"),
         "problem_statement": "Mend it.",
         "image": image,
         "eval_script": EVAL_SCRIPT,
@@ -270,7 +265,50 @@ def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
         "PASS_TO_PASS": ["t.py::test_old"],
     }
     (tmp_path / "dev.jsonl").write_text(json.dumps(instance) + "\n")
-    target = f"swe-bench:{tmp_path}/dev.jsonl"
+    return f"swe-bench:{tmp_path}/dev.jsonl"
+
+
+# Work in a commit that looks like one of the image's makers, a folder that ignores itself, a ruined index.
+HIDES = (
+    "echo 42 >answer.txt; git add -A; "
+    "git -c user.name=s -c user.email=setup@swebench.config commit -qm SWE-bench; "
+    "mkdir own; echo '*' >own/.gitignore; echo x >own/new; echo x >x.log; : >.git/index; "
+    "ln -s /etc .git/hooks/evil; git config core.worktree /usr"
+)
+LOOKS_AROUND = "[ ! -e own ] && [ ! -e x.log ] && [ ! -e .git/hooks/evil ] && ! git show fix:answer.txt"
+
+
+def test_nothing_that_an_agent_does_to_its_repository_moves_or_hides_its_patch(
+    tmp_path: Path, images: Images
+) -> None:
+    target = write_instance(tmp_path, asyncio.run(build_repository(asyncio.run(images(WITH_GIT)))))
+    path = tmp_path / "dev.jsonl"
+    instance = json.loads(path.read_text())
+    start, *lines = instance["eval_script"].partition(": '>>>>> End")
+    instance["eval_script"] = "".join((start, f"{LOOKS_AROUND} && echo 'PASSED t.py::test_clean'\n", *lines))
+    instance["FAIL_TO_PASS"].append("t.py::test_clean")
+    path.write_text(json.dumps(instance) + "\n")
+    hides = ("--set", f"agent.command=[sh, -c, {json.dumps(HIDES)}]")
+    _, scores = run(target, tmp_path, *hides, "--set", "grader.network=none")
+    metrics = scores["one"]["metrics"]
+    assert metrics.pop("patch_applied") is True
+    assert (scores["one"]["primary_metric_value"], metrics["FAIL_TO_PASS"]) == (1.0, 2)
+    [folder] = (tmp_path / ".lab" / "runs").glob("[!.]*")
+    [row] = map(json.loads, (folder / "benchmark" / "predictions.jsonl").read_text().splitlines())
+    assert [line for line in row["prediction"]["value"].splitlines() if line[:1] in "+-"] == [
+        "--- a/answer.txt",
+        "+++ b/answer.txt",
+        "-wrong",
+        "+42",
+    ]
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
+    tmp_path: Path, images: Images
+) -> None:
+    target = write_instance(tmp_path, asyncio.run(build_repository(asyncio.run(images(WITH_GIT)))))
     quiet = ("--set", "grader.network=none")
     assert carry_out(target, tmp_path / "solved", "--agent", "oracle", *quiet)[1] == {"one": 1.0}
     assert carry_out(target, tmp_path / "untouched", "--agent", "noop", *quiet)[1] == {"one": 0.0}

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from labrunner.cli.carrying.doors import NOUNS, list_doors
@@ -12,6 +12,7 @@ from labrunner.display.doors import show_doors
 from labrunner.display.foreign import show_refusals
 from labrunner.display.text.console import make_console
 from labrunner.errors import ExitCode, InputError
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.sources.importers import read_import, split_import
 from labrunner.interop.importers.reviewable import choose
@@ -80,7 +81,7 @@ def _examine_machine(call: Call) -> int:
 
 def _examine(experiment: Experiment, options: RunOptions, *, is_offline: bool) -> list[Check]:
     """Preflight, a request to each model, and if all is well a grader that gets nothing to grade."""
-    checks = list(asyncio.run(preflight(experiment, options)))
+    checks = [*_check_agents(experiment), *asyncio.run(preflight(experiment, options))]
     if experiment.models and not is_offline:
         checks += asyncio.run(try_models(experiment, options.secrets))
     program = experiment.variants[0].program
@@ -89,6 +90,14 @@ def _examine(experiment: Experiment, options: RunOptions, *, is_offline: bool) -
     if all(check.passed or check.severity == "warning" for check in checks):
         checks += [each for each in asyncio.run(smoke(experiment, options)) if each not in checks]
     return checks
+
+
+def _check_agents(experiment: Experiment) -> Iterator[Check]:
+    """Say where no agent is named: a run would be refused."""
+    agents = [variant.agent for variant in experiment.variants]
+    if any(agent.runs == "nothing" and agent.named is None for agent in agents):
+        told = f"none is named, so nothing was tried with one; a run takes {flag('agent')} NAME"
+        yield Check(name="agent", passed=False, severity="warning", message=told)
 
 
 def _print(checks: list[Check], *, as_json: bool) -> None:

@@ -33,6 +33,8 @@ DEFAULT_TARGET: Final = Path("experiment.yaml")
 
 INSTALLING: Final = ("run", "set")
 """Commands that install agents which are not there."""
+AGENTLESS: Final = ("doctor",)
+"""Commands that do without an agent where none is named."""
 
 _Targets = Annotated[
     list[Path] | None,
@@ -62,6 +64,8 @@ class Call:
     no_install: bool = False
     installs: bool = False
     """Whether the command may install agents."""
+    needs_agent: bool = True
+    """Whether an agent must be named."""
     reuse: Path | None = None
     reuse_edited: bool = False
     attempts: int | None = None
@@ -111,12 +115,12 @@ class Call:
             return self.python.load(str(target), overrides)
         refuse_python(overrides, str(target))
         try:
-            return [load(target, overrides)]
+            return [load(target, overrides, needs_agent=self.needs_agent)]
         except AgentsMissing as missing:
             if not self.installs or self.no_install:
                 raise
             _install(missing)
-        return [load(target, overrides)]
+        return [load(target, overrides, needs_agent=self.needs_agent)]
 
 
 def make_target_app(
@@ -145,6 +149,7 @@ def make_target_app(
                 models=models,
                 log_dir=find_runs(runs_dir) if takes_runs else runs_dir,
                 installs=command in INSTALLING,
+                needs_agent=command not in AGENTLESS,
                 **asked.of_command,
             )
         )

@@ -16,7 +16,9 @@ from labrunner.cli.pieces import LogDir, make_app, take_option
 from labrunner.display.text.saying import say_aside
 from labrunner.errors import InputError
 from labrunner.experiment.env_file import secrets_from
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
+from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.load import load
 from labrunner.experiment.sources.importers import split_import
 from labrunner.runner.own_loop import run_alone
@@ -83,7 +85,7 @@ def shell(  # noqa: PLR0913 - the signature is the command line
     if _is_experiment(target):
         if attempt is not None:
             raise InputError("--attempt", "is for trials of a run; a task has no attempts yet")
-        place = visit_task(load(Path(target)), what, variant, _read_role(role, "agent"))
+        place = visit_task(_load(target, what), what, variant, _read_role(role, "agent"))
     else:
         if variant is not None:
             raise InputError(flag("variant"), "is for tasks of an experiment; a trial has its variant")
@@ -125,15 +127,22 @@ async def _attend(visit: Visit, place: Whereabouts) -> ExecEnd:
 
 def _welcome(visit: Visit, place: Whereabouts) -> None:
     task = place.experiment.tasks[place.slot.task_idx].id
-    variant = place.experiment.variants[place.slot.variant_idx].id
+    variant = place.experiment.variants[place.slot.variant_idx]
     state = "as it begins" if place.work is None else f"as attempt {place.attempt} left it"
-    say_aside(
-        f"task {task}, variant {variant}, {state}; {visit.plan_kind}, as the {place.role}, whose command is"
-    )
-    say_aside(f"  {shlex.join(visit.phase.argv)}")
+    where = f"task {task}, variant {variant.id}, {state}; {visit.plan_kind}, as the {place.role}"
+    is_idle = place.role == "agent" and variant.agent.runs == "nothing"
+    say_aside(f"{where}, of which nothing would run" if is_idle else f"{where}, whose command is")
+    if not is_idle:
+        say_aside(f"  {shlex.join(visit.phase.argv)}")
     if visit.unreached:
         say_aside(f"not reached from here: {', '.join(visit.unreached)}")
     say_aside("`exit` removes everything")
+
+
+def _load(target: str, task: str) -> Experiment:
+    """An experiment, with an agent or without; of other people's tasks only this one has to run here."""
+    overrides = Overrides(task_ids=() if split_import(target) is None else (task,))
+    return load(Path(target), overrides, needs_agent=False)
 
 
 def _is_experiment(target: str) -> bool:

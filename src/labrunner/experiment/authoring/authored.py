@@ -147,8 +147,10 @@ class GraderPart(Part):
     metric: MetricPart | None = None
     """What the score is: `{name, better, min, max}`. null: verdicts, or scores of which higher is better and
     which nothing bounds."""
-    where: Literal["same", "fresh"] = "same"
-    """`same`: the sandbox that the agent ran in; `fresh`: a pristine container over the same workspace."""
+    where: Literal["same", "fresh", "pristine"] = "same"
+    """`same`: the sandbox that the agent ran in; `fresh`: a new container over the same workspace;
+    `pristine`: a new one without what the agent left in a folder of the image: its work is the patch of
+    `collect: [patch]`, which the grader applies."""
     repeatable: bool = False
     """Whether the grader may run again on a workspace that a grader has already seen."""
 

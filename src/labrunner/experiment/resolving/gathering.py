@@ -24,6 +24,8 @@ class Reading:
     document: Document
     overrides: Overrides
     problems: Problems
+    needs_agent: bool = True
+    """Whether an agent must be named; where none is, nothing runs in its place."""
     contents: Contents = field(default_factory=Contents)
     missing: dict[str, Release] = field(default_factory=dict)
     """Agents that are not installed here, by their labels."""

@@ -17,8 +17,10 @@ _DEFAULT_NAME: Final = "experiment.yaml"
 _NO_OVERRIDES: Final = Overrides()
 
 
-def load(path: Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
+def load(path: Path, overrides: Overrides = _NO_OVERRIDES, *, needs_agent: bool = True) -> Experiment:
     """Load an experiment file, the `experiment.yaml` of a folder, or what an importer makes of `NAME:PATH`.
+
+    For whoever does not need an agent, nothing stands in the place of one that nobody named.
 
     Raises:
         InputError, InputErrors: what was written can't be run; the text says where, what and what to try.
@@ -30,9 +32,11 @@ def load(path: Path, overrides: Overrides = _NO_OVERRIDES) -> Experiment:
     else:
         file = path / _DEFAULT_NAME if path.is_dir() else path
         document, source = read_with_bases(file), str(file.resolve())
-    return resolve_document(document, overrides, source)
+    return resolve_document(document, overrides, source, needs_agent=needs_agent)
 
 
-def resolve_document(document: Document, overrides: Overrides, source: str) -> Experiment:
+def resolve_document(
+    document: Document, overrides: Overrides, source: str, *, needs_agent: bool = True
+) -> Experiment:
     """Resolve a document that was read, with options laid over it."""
-    return resolve(apply_overrides(document, overrides), overrides, source)
+    return resolve(apply_overrides(document, overrides), overrides, source, needs_agent=needs_agent)

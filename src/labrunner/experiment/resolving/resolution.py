@@ -28,14 +28,16 @@ from labrunner.experiment.substitution import names_in
 from labrunner.policy.budget import Budget
 
 
-def resolve(document: Document, overrides: Overrides, source: str) -> Experiment:
+def resolve(document: Document, overrides: Overrides, source: str, *, needs_agent: bool = True) -> Experiment:
     """Resolve an experiment file, or say everything that is wrong with it."""
     problems = Problems()
     file = validate(ExperimentFile, document.data, document.where, problems)
     if file is None:
         problems.stop_if_any()
         raise AssertionError("a file that can't be decoded has a problem")
-    reading = Reading(file=file, document=document, overrides=overrides, problems=problems)
+    reading = Reading(
+        file=file, document=document, overrides=overrides, problems=problems, needs_agent=needs_agent
+    )
     _refuse_file(reading)
     tasks = written_tasks(reading)
     variants = written_variants(reading)

@@ -111,11 +111,11 @@ def written_tasks(reading: Reading) -> Sequence[WrittenTask]:
     choice = TaskFilter(include=asked.task_ids, tags=asked.tags, limit=asked.limit)
     names = FilterNames(include=flag("sample_id"), exclude="", tags=flag("tag"))
     taken = select_tasks(tasks, choice, names, problems)
-    _refuse_taken(taken, reading)
-    return taken
+    return _without_refused(taken, reading)
 
 
-def _refuse_taken(taken: Sequence[WrittenTask], reading: Reading) -> None:
+def _without_refused(taken: Sequence[WrittenTask], reading: Reading) -> Sequence[WrittenTask]:
+    """Say why tasks can't be run here, and leave them out: of what was not read nothing else can be said."""
     asked = [task.id for task in taken if task.id in reading.document.refused]
     for task in asked:
         for reason in reading.document.refused[task]:
@@ -124,6 +124,7 @@ def _refuse_taken(taken: Sequence[WrittenTask], reading: Reading) -> None:
         told = f"{len(asked)} of {len(taken)} tasks can't be run here as they are written"
         remedy = f"`lab doctor` lists why; {flag('sample_id')} chooses others"
         reading.problems.add(reading.document.where(()), f"{told}: {remedy}")
+    return [task for task in taken if task.id not in reading.document.refused]
 
 
 def make_rules(

@@ -94,7 +94,8 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
     own = lay_agent(_no_agent(reading), variant, reading)
     if own.part.use is None:
         refuse_told(own, "takes `use`, which names an agent that can be told", reading.problems)
-        return Furnished(section=_over_options(own, reading))
+        is_idle = not own.part.command and not reading.needs_agent
+        return Furnished(section=_over_options(own, reading), runs="nothing" if is_idle else None)
     spot = own.at("use")
     use = fill_path(own.part.use, variant.part.bindings, spot, reading.problems)
     known = None if use is None else read_agent(use, spot.folder, spot.where, reading.problems)

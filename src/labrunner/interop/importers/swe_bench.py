@@ -1,8 +1,8 @@
 """Instances of SWE-bench and its kin as an experiment: rows of a JSONL, JSON or Parquet file.
 
 Rules: a row must carry how it is judged (`eval_script`, `log_parser`, both lists of tests); one that does not
-is refused. Work is judged in a fresh container; what lies in git behind the commit is taken out before the
-agent begins.
+is refused. Work is judged by its patch, in a container that no agent was in; what lies in git behind the
+commit is taken out before the agent begins.
 """
 
 import json
@@ -16,6 +16,7 @@ from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
 from labrunner.experiment.sources.registry import read_rows
 from labrunner.experiment.sources.task_rows import Row, SourceRequest
+from labrunner.files.layering.layernote import PATCH
 from labrunner.interop.importers.foreign_values import escape
 from labrunner.interop.importers.shims import read_shim
 
@@ -37,7 +38,7 @@ READERS: Final[Mapping[str, str]] = {
 _TOLD: Final = ("repo", "version", "base_commit", "created_at", "difficulty", "environment_setup_commit")
 _FIND_PYTHON: Final = (
     'for python in /opt/miniconda3/bin/python3 python3; do command -v "$python" >/dev/null && '
-    'exec "$python" -I -c "$1"; done; echo "this image has no python3 to grade with" >&2; exit 1'
+    'exec "$python" -I -c "$1" "$2"; done; echo "this image has no python3 to grade with" >&2; exit 1'
 )
 
 
@@ -65,16 +66,20 @@ def import_swe_bench(path: Path) -> Imported:
             "timeout_s": EVAL_S,
         },
         "grader": {
-            "command": ["sh", "-c", escape(_FIND_PYTHON), "grade", escape(read_shim("swe_bench_grade.py"))],
+            "command": [
+                *("sh", "-c", escape(_FIND_PYTHON), "grade"),
+                escape(read_shim("swe_bench_grade.py")),
+                escape(read_shim("swe_bench_setup")),
+            ],
             "user": "root",
-            "env": {"LAB_SUBMISSION": "patch"},
             "network": "full",
             "timeout_s": EVAL_S,
             "retries": 0,
-            "where": "fresh",
+            "where": "pristine",
             "metric": {"name": "resolved", "min": 0, "max": 1},
         },
         "on_system_change": "afresh",
+        "collect": [PATCH],
         "metadata": {"git_history": "scrubbed"},
     }
     return Imported(fields=fields, folder=path.parent, refused=refused)

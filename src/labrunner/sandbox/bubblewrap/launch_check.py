@@ -88,6 +88,7 @@ def _demanded(demands: Demands, *, is_bare: bool) -> dict[str, bool]:
         "user": demands.agent_user is not None or demands.grader_user is not None,
         "trust: strict": demands.restart and is_bare,
         "grader.where: fresh": demands.fresh_grader and is_bare,
+        "grader.where: pristine": demands.leaves_work,
         "collect": bool(inside),
         f"collect: {PATCH}": PATCH in demands.collect,
     }

@@ -217,7 +217,7 @@ class DockerMaker:
         async with self._made(spec, "grader") as sandbox:
             stage = sandbox.stage
             stage.record, stage.is_renewed = BarrierRecord(run=AgentRun(setup=None, agent=ended)), True
-            stage.lacks_work = works_in_image(spec.plan.workdir)
+            stage.lacks_work = works_in_image(spec.plan.workdir) and not spec.demands.leaves_work
             yield sandbox
 
     async def _find(self, spec: SandboxSpec, survivor: Survivor) -> Left:
@@ -361,5 +361,6 @@ def take_over(stage: Stage, left: Left) -> None:
     stage.record = left.record
     if stage.is_renewed and not left.note.is_certain:
         # Of the layer that was to be put into it nobody knows how much is there.
-        stage.lacks_work = left.record is not None and left.record.run.layer is not None
+        is_carried = left.record is not None and left.record.run.layer is not None
+        stage.lacks_work = is_carried and not stage.spec.demands.leaves_work
     stage.note_places(left.state)

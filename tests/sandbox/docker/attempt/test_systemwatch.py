@@ -75,6 +75,16 @@ async def test_what_setup_makes_is_not_the_agents(trial: Trial) -> None:
     assert await judge(trial) == ("pass", (), "")
 
 
+async def test_what_setup_makes_or_somebody_collects_is_not_flagged_and_the_rest_is(trial: Trial) -> None:
+    trial.experiment_changes = {"on_system_change": "flag", "collect": ("/logs/agent",)}
+    install = "mkdir -p /opt /logs/agent; echo tool > /opt/tool; rm /bin/gzip"
+    trial.task = {"setup": Setup(command=shell(install), timeout_s=5.0)}
+    trial.agent = shell("echo said > /logs/agent/log")
+    assert await judge(trial) == ("pass", (), "")
+    trial.root, trial.agent = trial.root.with_name("again"), shell("echo evil > /logs/other; rm /bin/ls")
+    assert await judge(trial) == ("pass", ("system_changed",), "/bin/ls\n/logs/other")
+
+
 async def test_looking_at_what_setup_made_takes_none_of_its_time(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

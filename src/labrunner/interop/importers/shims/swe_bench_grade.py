@@ -1,8 +1,8 @@
 """Grades work on a SWE-bench instance as its own harness does: a patch, the eval script, the log, two lists.
 
-Runs inside the container by the image's Python, from 3.9 on, standard library only. With the submission
-`patch` the repository is put back to where the agent began, and what the agent changed is applied to it as a
-patch; with `container` it is judged as the agent left it.
+Runs inside the container by the image's Python, from 3.9 on, standard library only. In a pristine container
+the agent's patch is applied to the image's own repository, which no agent has touched; elsewhere the
+repository is judged as the agent left it. The one argument is the script that scrubs a history.
 """
 
 from __future__ import annotations
@@ -206,69 +206,36 @@ def judge(found: dict[str, str] | None, asked: dict[str, Any]) -> dict[str, Any]
     return {"score": int(resolved), "metrics": metrics}
 
 
-ARMS = ("config", "config.worktree", "hooks", "info", "commondir", "index", "refs/replace", "worktrees")
-"""What of a repository's folder can change what git does or sees, beside objects and branches."""
+def git(*words: str, given: bytes | None = None) -> bool:
+    """Run git on the repository; whether it did what it was told."""
+    done = subprocess.run(["git", *words], cwd=REPO, input=given, capture_output=True, check=False)
+    sys.stderr.buffer.write(done.stderr)
+    return done.returncode == 0
 
 
-def git(*words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run git on the repository, without hooks and without objects that stand in for others."""
-    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *words]
-    env = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
-    return subprocess.run(command, cwd=REPO, env=env, input=given, capture_output=True, check=False)
-
-
-def disarm() -> None:
-    """Take out of the repository whatever could run something, hide something or be in the way: OSError."""
-    folder = f"{REPO}/.git"
-    if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH112, PTH114 - as simple as can be
-        raise NotADirectoryError(f"{folder} is no folder any more")
-    subprocess.run(["rm", "-rf", *(f"{folder}/{name}" for name in ARMS)], check=False)
-    for place, inner, names in os.walk(folder):
-        locks = [f"{place}/{name}" for name in (*inner, *names) if name.endswith(".lock")]
-        subprocess.run(["rm", "-rf", *locks], check=False)
-    with open(f"{folder}/config", "w", encoding="utf-8") as file:  # noqa: PTH123 - as simple as can be
-        file.write("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
-    for name in git("for-each-ref", "--format=%(refname)", "refs/replace/").stdout.decode().split():
-        git("update-ref", "-d", name)
-
-
-def find_base(base: str) -> str:
-    """The commit that the image was left at: the instance's, or the one that its makers put on top of it."""
-    own = git("rev-list", "--ancestry-path", "--author=setup@swebench.config", f"{base}..HEAD")
-    found = own.stdout.decode().split()
-    return found[-1] if own.returncode == 0 and found else base
-
-
-def take_patch(base: str) -> bytes | None:
-    """What the agent changed, new files too; None where the repository does not tell."""
-    # An index of our own: one that the agent left may say that changed files are not.
-    if git("read-tree", base).returncode != 0 or git("add", "-A").returncode != 0:
-        return None
-    taken = git("diff", "--cached", "--binary", "--no-ext-diff", "--no-textconv", base)
-    return taken.stdout if taken.returncode == 0 else None
-
-
-def put_back(base: str, patch: bytes) -> bool:
-    """Put the repository back to where the agent began, and apply the patch to it."""
-    steps = (("checkout", "--force", "--detach", base), ("reset", "--hard", base), ("clean", "-fd"))
-    if any(git(*step).returncode != 0 for step in steps):
-        return False
-    return not patch.strip() or git("apply", "--verbose", "-", given=patch).returncode == 0
-
-
-def prepare(commit: str, submission: str) -> tuple[bytes | None, bool]:
-    """The agent's patch, and whether the repository is ready to be judged; one that was ruined never is."""
+def read_patch(path: str | None) -> bytes | None:
+    """What the agent changed, as `lab` found it from outside; None where that could not be made a patch."""
     try:
-        disarm()
-        base = find_base(commit)
-        patch = take_patch(base)
-        is_ready = patch is not None and (submission == "container" or put_back(base, patch))
-        if submission == "container":
-            git("reset", "--quiet")
-    except OSError as error:  # the agent's doing: the image's own repository is a folder, and can be read
-        print(f"the repository can't be judged: {error}", file=sys.stderr)  # noqa: T201 - told to people
-        return None, False
-    return patch, is_ready
+        with open(path or "", "rb") as file:  # noqa: PTH123 - as simple as can be
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def scrub(script: str) -> None:
+    """Take out of the image's repository what lies behind its commit: code under test could read it."""
+    done = subprocess.run(["sh", "-c", script], cwd=REPO, capture_output=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"the image's repository can't be made ready: {done.stderr.decode(errors='replace')}")
+
+
+def apply(patch: bytes | None) -> bool:
+    """Apply the agent's patch to the image's own files; whether they are ready to be judged."""
+    if patch is None:
+        return False
+    if not (git("reset", "--hard", "--quiet", "HEAD") and git("clean", "-fdq")):
+        sys.exit("the image's repository can't be put to its own commit")
+    return not patch.strip() or git("apply", "-", given=patch)
 
 
 def write_eval(script: str) -> None:
@@ -281,18 +248,21 @@ def write_eval(script: str) -> None:
         file.write("\n".join(["#!/bin/bash", "set -uxo pipefail", *lines, ""]))
 
 
-def main() -> int:
+def main(scrubbing: str) -> int:
     """Grade."""
     with open(os.environ["AGENTLAB_TARGET_PATH"], encoding="utf-8") as file:  # noqa: PTH123 - as simple as can be
         asked = json.load(file)
-    submission = os.environ.pop("LAB_SUBMISSION", "patch")
     score, prediction = (os.environ[f"AGENTLAB_BENCHMARK_{name}_PATH"] for name in ("SCORE", "PREDICTION"))
+    is_patched = os.environ["AGENTLAB_GRADER_WHERE"] == "pristine"
     os.environ["HOME"] = "/root"
     os.environ.pop("TMPDIR", None)
-    subprocess.run(["git", "config", "--global", "--add", "safe.directory", "*"], cwd="/", check=False)
-    patch, is_applied = prepare(asked["base_commit"], submission)
+    patch = read_patch(os.environ.get("AGENTLAB_PATCH_PATH"))
+    if is_patched:
+        subprocess.run(["git", "config", "--global", "--add", "safe.directory", "*"], cwd="/", check=False)
+        scrub(scrubbing)
+    is_ready = apply(patch) if is_patched else os.path.isdir(REPO)  # noqa: PTH112 - as simple as can be
     found = None
-    if is_applied:
+    if is_ready:
         write_eval(asked["eval_script"])
         ran = subprocess.run(
             ["bash", EVAL], cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -301,7 +271,8 @@ def main() -> int:
         sys.stdout.write(log)
         found = read_log(log, READERS[asked["reader"]])
     told = judge(found, asked)
-    told["metrics"]["patch_applied"] = is_applied
+    if is_patched:
+        told["metrics"]["patch_applied"] = is_ready
     text = (patch or b"").decode(errors="replace")
     with open(prediction, "w", encoding="utf-8") as file:  # noqa: PTH123 - as simple as can be
         value = text if len(text.encode()) < MOST_PATCH else f"a patch of {len(text.encode())} bytes"
@@ -312,4 +283,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

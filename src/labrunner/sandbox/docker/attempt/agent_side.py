@@ -213,7 +213,7 @@ class AgentSide:
         if setup is None:
             return False
         # Doors are those of one phase, though both may reach the same.
-        return asked.tells_setup_apart or setup.network != agent.network or agent.doors is not None
+        return asked.system_changes or setup.network != agent.network or agent.doors is not None
 
 
 def _setup_end(note: Note, setup: Phase | None) -> PhaseEnd | None:

@@ -194,11 +194,11 @@ class Stage:
         await self.start(script.plan_text(self.basics, self.container.nonce, None, None, gate=False), first)
 
     def _has_layer(self) -> bool:
-        """Whether there is work to be put into a pristine container. Raises SystemBroken where it is lost."""
+        """Whether there is work to be put into a new container. Raises SystemBroken where it is lost."""
         taken = None if self.record is None else self.record.run.layer
         if taken is not None and not taken.is_there:
             raise SystemBroken("layer_lost", f"the agent's work can't be judged elsewhere: {taken.problem}")
-        return taken is not None
+        return taken is not None and not self.spec.demands.leaves_work
 
     async def end(self, *, patience_s: float = 0.0) -> ContainerState:
         """See every process of the container end: by itself in this time, or killed."""

@@ -11,7 +11,15 @@ from typing import Final
 from labrunner.sandbox.docker.attempt.stage import Stage, can_look_into
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.reconnect import outlast
-from labrunner.sandbox.docker.watching.baseline import Baseline, read_baseline, since, stamp, write_baseline
+from labrunner.sandbox.docker.watching.baseline import (
+    UNKNOWN,
+    Baseline,
+    Stamps,
+    read_baseline,
+    since,
+    stamp,
+    write_baseline,
+)
 from labrunner.sandbox.docker.watching.contents import Contents, differing, take_prints
 from labrunner.sandbox.docker.watching.residue import SCRATCH, changed_system
 
@@ -39,10 +47,19 @@ class SystemWatch:
         if self._goes_by_content:
             before = self._prints("/") if after_setup else self._image_prints()
             contents = dict(await before)
-        elif after_setup and demands.tells_setup_apart and stage.layer is not None:
-            stamps = await asyncio.to_thread(stamp, await outlast(stage.changes), stage.layer)
+        elif after_setup:
+            stamps = await self._stamps()
         noted = Baseline(stamps=stamps, contents=contents, volumes=await self._volume_prints())
         await asyncio.to_thread(write_baseline, stage.spec.folders, noted)
+
+    async def _stamps(self) -> dict[str, int] | None:
+        """What setup changed, and when; None where that is not known and something follows from it."""
+        stage = self.stage
+        if stage.layer is not None:
+            return await asyncio.to_thread(stamp, await outlast(stage.changes), stage.layer)
+        if stage.spec.demands.tells_setup_apart:
+            return None
+        return dict.fromkeys(await outlast(stage.changes), UNKNOWN)
 
     async def changes(self) -> tuple[str, ...] | None:
         """Paths of the system that were changed; None when nobody wants to know."""
@@ -63,11 +80,18 @@ class SystemWatch:
         if noted.contents is not None:
             return self._telling(differing(noted.contents, await self._prints("/")))
         changes = await stage.changes()
-        if not changed_system(changes, self._working) and await self._may_be_hidden():
+        if not changed_system(changes, self._workplaces) and await self._may_be_hidden():
             return self._telling(differing(await self._image_prints(), await self._prints("/")))
-        if noted.stamps is not None and stage.layer is not None:
-            return await asyncio.to_thread(since, noted.stamps, changes, stage.layer)
-        return changes
+        return changes if noted.stamps is None else await self._since(noted.stamps, changes)
+
+    async def _since(self, noted: Stamps, changes: tuple[str, ...]) -> tuple[str, ...]:
+        """What was changed after setup; what may be setup's is not, where only a flag follows."""
+        stage = self.stage
+        if stage.layer is not None:
+            changes = await asyncio.to_thread(since, noted, changes, stage.layer)
+        if stage.spec.demands.tells_setup_apart:
+            return changes
+        return tuple(path for path in changes if noted.get(path) != UNKNOWN)
 
     async def _may_be_hidden(self) -> bool:
         """Whether something was written, sizes and times perhaps set back so that nothing is listed."""
@@ -104,6 +128,13 @@ class SystemWatch:
 
     @property
     def _working(self) -> tuple[str, ...]:
+        """Where changes are meant to be made. Where only a flag follows, also what is collected."""
+        demands = self.stage.spec.demands
+        collected = () if demands.tells_setup_apart else demands.collect
+        return (*self._workplaces, *collected)
+
+    @property
+    def _workplaces(self) -> tuple[str, ...]:
         """Where work is meant to be done."""
         spec = self.stage.spec
         mounted = () if spec.agent_also_at is None else (spec.agent_also_at,)  # the engine makes its point

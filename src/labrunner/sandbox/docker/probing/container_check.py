@@ -97,6 +97,9 @@ def check_demands(plan: SandboxPlan, demands: Demands) -> Iterator[Check]:
     if demands.fresh_grader and is_stuck:
         told = f"{plan.workdir} is where the image's system lies, so work in it can't be carried elsewhere"
         yield Check(name="grader.where", passed=False, message=f"{told}: write same, or another workdir")
+    if demands.leaves_work and PATCH not in demands.collect:
+        told = "a pristine container has nothing of an agent's work but its patch"
+        yield Check(name="grader.where", passed=False, message=f"{told}: write collect: [{PATCH}], or fresh")
     if demands.renews_changed and not plan.read_only and is_stuck:
         yield Check(
             name="on_system_change",
