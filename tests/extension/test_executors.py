@@ -28,10 +28,10 @@ def test_nobody_else_carries_out_what_names_no_executor(tmp_path: Path) -> None:
 
 def test_an_unknown_executor_is_told_with_the_known_ones(tmp_path: Path) -> None:
     folder = write_experiment(tmp_path / "e", tasks=1)
-    answer = lab("run", "--executor", "ray", cwd=folder, env=write_extras(tmp_path / "site"))
+    answer = lab("run", "--executor", "slurm", cwd=folder, env=write_extras(tmp_path / "site"))
     assert answer.code == 2
-    told = "--executor: there is no executor 'ray'; known: local (built in); forwarding (lab-extras 2.1)"
-    assert told in answer.err
+    known = "known: local, ray (built in); forwarding (lab-extras 2.1)"
+    assert f"--executor: there is no executor 'slurm'; {known}" in answer.err
     assert not (folder / ".lab").exists()
 
 

@@ -73,7 +73,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "lab agents list": ("lab agents list --check                # read all files of agents again",),
         "lab agents show": ("lab agents show codex                  # what it can be told",),
-        "lab agents install": ("lab agents install codex==0.169.0",),
+        "lab agents install": ("lab agents install codex==0.166.0",),
         "lab agents remove": ("lab agents remove codex                # all releases of it",),
         "lab regrade": (
             "lab regrade last --grader grader-v2    # the same work, another judge",

@@ -1,19 +1,46 @@
 """What `lab doctor` prints: one line a check, what failed first in words, and the verdict last."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from rich.console import RenderableType
 
 from labrunner.display.text.console import make_line, make_table, stack
 from labrunner.display.text.quantities import format_count
+from labrunner.runner.upkeep.preflight import tell_name
 from labrunner.sandbox.door import Check
 
 
 def show_checks(checks: Sequence[Check], *between: RenderableType) -> RenderableType:
     """Show a preflight report, whatever else belongs to it, and the verdict last."""
-    rows = [(_mark(check), check.name, check.message) for check in checks]
+    rows = [(_mark(check), check.name, check.message) for check in checks if not check.node]
     table = make_table(("", "check", "found"), rows)
-    return stack(table, *between, make_line(""), make_line(*_verdict(checks)))
+    nodes = _show_nodes([check for check in checks if check.node])
+    return stack(table, *nodes, *between, make_line(""), make_line(*_verdict(checks)))
+
+
+def _show_nodes(checks: Sequence[Check]) -> Iterator[RenderableType]:
+    """Of a cluster: a table of nodes and checks, and below it what was found, each thing once."""
+    if not checks:
+        return
+    nodes, names = (
+        list(dict.fromkeys(each)) for each in zip(*((c.node, c.name) for c in checks), strict=True)
+    )
+    worst: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for check in checks:
+        key, mark = (check.node, check.name), _mark(check)
+        worst[key] = max(worst.get(key, mark), mark, key=_MARKS.index)
+        found.setdefault((mark, check.name, check.message), []).append(check.node)
+    rows = [(node, *(worst.get((node, name), "") for name in names)) for node in nodes]
+    yield make_line("")
+    yield make_table(("node", *names), rows)
+    told = [
+        (mark, name, "all" if len(where) == len(nodes) else ", ".join(where), message)
+        for (mark, name, message), where in found.items()
+    ]
+    yield make_line("")
+    yield make_table(("", "check", "nodes", "found"), told)
 
 
 def show_machine(
@@ -34,10 +61,13 @@ def show_warnings(checks: Sequence[Check]) -> RenderableType | None:
     """Show only what may be overlooked; None when there is nothing."""
     warnings = [check for check in checks if not check.passed and check.severity == "warning"]
     return (
-        stack(*(make_line(f"{_mark(check)}: {check.name}: {check.message}") for check in warnings))
+        stack(*(make_line(f"{_mark(check)}: {tell_name(check)}: {check.message}") for check in warnings))
         if warnings
         else None
     )
+
+
+_MARKS: Final = ("ok", "warning", "error")
 
 
 def _mark(check: Check) -> str:

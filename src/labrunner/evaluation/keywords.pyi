@@ -13,6 +13,9 @@ class EvalSetOptions(TypedDict, total=False):
     max_samples: int
     """The same as `max_concurrency`, as people know it."""
     max_concurrency: int | Literal["auto"]
+    executor: str
+    executor_address: str
+    """Where a Ray cluster is: `host:port` of its head, or `auto`."""
     epochs: int | Epochs
     limit: int
     """Only the first so many samples."""
@@ -38,7 +41,6 @@ class EvalSetOptions(TypedDict, total=False):
     keep_workspace: Literal["failed", "always", "never"]
     env_file: str | Path
     grace: float
-    executor: str
     keep_sandbox: Literal["failed", "never"]
     """Whether containers of samples that did not pass are left for a look."""
     reuse_edited: bool

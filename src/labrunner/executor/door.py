@@ -5,12 +5,16 @@ the attempt's directory on the coordinator's disk before it returns. It decides 
 commit. Cancelling a call ends everything of the attempt before the call returns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from labrunner.records.completion import Completion
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.trial.assignment import Assignment, Notes
+
+PREFLIGHT: Final = "preflight"
+"""What a run is called that will never be: its executor only looks whether one could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +60,41 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Let go of everything but what was not released: that stays for the next owner."""
         ...
+
+
+@runtime_checkable
+class HasPlaces(Protocol):
+    """An executor with places of its own: elsewhere than on this machine, and not always as many."""
+
+    @property
+    def places(self) -> int:
+        """How many attempts it can carry out at once, now."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why there are none, or fewer than there should be, in words for people; empty when all is well."""
+        ...
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Come to have the places; from now on `changed` is called when there are more, or fewer."""
+        ...
+
+
+@runtime_checkable
+class StandsInFront(Protocol):
+    """An executor that hands on what it does not do itself."""
+
+    @property
+    def inner(self) -> Executor:
+        """Who stands behind it."""
+        ...
+
+
+def find_places(executor: Executor) -> HasPlaces | None:
+    """Who has places of its own, behind whatever stands in front; None where this machine has them."""
+    while not isinstance(executor, HasPlaces):
+        if not isinstance(executor, StandsInFront):
+            return None
+        executor = executor.inner
+    return executor

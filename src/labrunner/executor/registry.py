@@ -6,11 +6,12 @@ from typing import Final, TypeAlias, TypeGuard
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
 from labrunner.experiment.options.table import flag
+from labrunner.experiment.run_policy import LOCAL
 from labrunner.registry import Registry
 from labrunner.sandbox.door import SandboxMaker
 from labrunner.trial.assignment import TrialContext
 
-LOCAL: Final = "local"
+RAY: Final = "ray"
 MakesExecutor: TypeAlias = Callable[[TrialContext, Callable[[str], SandboxMaker]], Executor]
 """From what all attempts of a run share, and how sandboxes of a kind are made, to who carries them out."""
 FindsExecutor: TypeAlias = Callable[[str, TrialContext, Callable[[str], SandboxMaker]], Executor]
@@ -24,7 +25,10 @@ def _makes_executor(found: object) -> TypeGuard[MakesExecutor]:
 EXECUTORS: Final = Registry(
     group="labrunner.executors",
     noun="executor",
-    built_in={LOCAL: "labrunner.executor.local:LocalExecutor"},
+    built_in={
+        LOCAL: "labrunner.executor.local:LocalExecutor",
+        RAY: "labrunner.executor.cluster.cluster_executor:RayExecutor",
+    },
     accepts=_makes_executor,
     wanted="what makes an Executor of a TrialContext and a way to make sandboxes",
 )

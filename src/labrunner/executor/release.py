@@ -5,18 +5,23 @@ import asyncio
 from labrunner.executor.door import Discard
 from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.removal import remove_if_possible, throw_away_if_possible
-from labrunner.sandbox.door import SandboxMaker
+from labrunner.sandbox.door import AttemptFolders, SandboxMaker
 from labrunner.trial.assignment import AttemptScene
 
 
 async def release_attempt(maker: SandboxMaker, scene: AttemptScene, drop: Discard) -> None:
     """Remove an attempt's sandbox and folders as `drop` says."""
     await maker.release(scene.assignment.token, keep=not drop.sandbox)
-    folders = scene.folders
+    await throw_away(scene.folders, drop)
+    if maker.outlives_runner and drop.sandbox:
+        for folder in (scene.folders.ctl, scene.folders.agent_mount):
+            await asyncio.to_thread(remove_if_possible, folder)
+
+
+async def throw_away(folders: AttemptFolders, drop: Discard) -> None:
+    """Remove what `drop` says of an attempt's folders, but for those that are its sandbox's own."""
     if drop.workspace:
         await asyncio.to_thread(throw_away_if_possible, folders.workspace)
         await asyncio.to_thread(remove_if_possible, folders.root / LAYER)
-    gone = [folders.logs] if drop.logs else []
-    gone += [folders.ctl, folders.agent_mount] if maker.outlives_runner and drop.sandbox else []
-    for folder in gone:
-        await asyncio.to_thread(remove_if_possible, folder)
+    if drop.logs:
+        await asyncio.to_thread(remove_if_possible, folders.logs)

@@ -1,12 +1,15 @@
 """How a run is carried out: what may change when it goes on, and is part of no digest."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from labrunner.policy.budget import Budget
 
 Keep = Literal["failed", "always", "never"]
 ReplayMode = Literal["strict", "reuse"]
+LOCAL: Final = "local"
+"""The executor that is this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,17 @@ class BreakerPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorPlan:
+    """Who carries attempts out; of a cluster: where it is, and which of its nodes take how many."""
+
+    kind: str = LOCAL
+    address: str = "auto"
+    per_node: int | Literal["auto"] = "auto"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What a node must be labelled with to be used; none: every node is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How a run is carried out. Not part of the experiment's digest; may change on continue and retry."""
 
@@ -37,6 +51,7 @@ class Policy:
     min_free_disk_gb: float
     budget: Budget
     keep: KeepPolicy
+    executor: ExecutorPlan = ExecutorPlan()
     max_connections: int | None = None
     """How many requests a model's provider gets at once, over all trials; None: the default."""
     max_retries: int | None = None

@@ -91,6 +91,11 @@ class Breaker(Generic[T]):
         self._close()
         return Ruling(decide=self._break_row())
 
+    def on_cut_off(self, now: float) -> None:
+        """An attempt came to no end, which tells nothing: a probe is made again."""
+        if self._is_probing:
+            self._is_probing, self._probe_at = False, now
+
     def let_go(self) -> Ruling[T]:
         """Nothing more will come: decide what is held back."""
         return Ruling(decide=self._break_row())

@@ -36,3 +36,5 @@ class BarrierNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     usage: dict[str, float | int] = {}
     boot_id: str = ""
     """In which boot of the machine the agent ended: in another one, what it left may be lost."""
+    node: str = ""
+    """On which node of a cluster the agent ended; empty for the coordinator's own machine."""

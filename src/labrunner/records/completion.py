@@ -121,7 +121,7 @@ class Cancelled(
     omit_defaults=True,
     tag="cancelled",
 ):
-    """The run's budget cut it short: no result, the slot is owed."""
+    """The run's budget, or the loss of the node that it ran on, cut it short: no result, the slot is owed."""
 
     reason: str
 
@@ -140,8 +140,8 @@ class AttemptTiming(
     host: str
     sandbox: str
     node: str | None = None
-    """Which node of a cluster carried it out: its host name and how its id begins, `gpu-3/4f1c09ab`. None
-    where the run's own machine did."""
+    """Which node of a cluster carried it out, as the cluster calls it: a name, or an address. None where the
+    run's own machine did."""
     phases_s: dict[str, float] = {}
     """Seconds spent in prepare, setup, agent, barrier, grader, collect."""
     limits: dict[str, float | int | str | bool | None] = {}

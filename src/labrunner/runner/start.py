@@ -10,13 +10,13 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from labrunner.errors import DamagedRun, InputError, InputErrors, OutOfFiles, SandboxFailed, StoreError
-from labrunner.executor.door import Executor
-from labrunner.executor.registry import LOCAL, FindsExecutor, make_named_executor
+from labrunner.executor.door import PREFLIGHT, Executor, find_places
+from labrunner.executor.registry import FindsExecutor, make_named_executor
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Schedule
 from labrunner.files.leases import sharing
@@ -33,7 +33,7 @@ from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
 from labrunner.runner.sitting.stopping import signals_stop
 from labrunner.runner.upkeep.cleaning import remove_spent_buffers
-from labrunner.runner.upkeep.preflight import examine
+from labrunner.runner.upkeep.preflight import examine, tell_name
 from labrunner.sandbox import registry
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.store.layout import RunPaths
@@ -65,10 +65,8 @@ class RunOptions:
     """Whether sandboxes of trials that did not pass are left for a look."""
     on_checks: Callable[[tuple[Check, ...]], None] | None = None
     """Told what preflight found, also when all is well."""
-    executor: str = LOCAL
-    """Who carries attempts out, by name."""
     executors: FindsExecutor = make_named_executor
-    """How whoever is called so is found."""
+    """How who carries attempts out is found by the name that the policy has."""
     reread: Reread = reread_file
     """How the experiment of a run that lies there is resolved anew."""
 
@@ -118,6 +116,8 @@ async def launch(beginning: Beginning, options: RunOptions, watch: Watch) -> Run
         paths = await asyncio.to_thread(_make_run, beginning, options)
     plan = make_plan(beginning, paths, options)
     executor = make_executor(beginning.experiment, options, plan.run_id, paths.trial_folders)
+    if find_places(executor) is not None and beginning.experiment.policy.max_concurrency == "auto":
+        plan = replace(plan, concurrency=max(1, len(plan.schedule)))  # as many as it has places
     if beginning.reuse is not None:
         executor = judging(beginning.reuse, executor, paths)
     if beginning.stand_in_front is not None:
@@ -195,9 +195,10 @@ def make_plan(beginning: Beginning, paths: RunPaths, options: RunOptions) -> Pla
 
 async def preflight(experiment: Experiment, options: RunOptions) -> tuple[Check, ...]:
     """Make every check for a run of this experiment."""
-    executor = make_executor(experiment, options, "preflight", options.runs_dir)
+    executor = make_executor(experiment, options, PREFLIGHT, options.runs_dir)
     try:
-        at_once = concurrency_of(experiment, len(Schedule.of(experiment)))
+        is_here = find_places(executor) is None
+        at_once = concurrency_of(experiment, len(Schedule.of(experiment))) if is_here else 1
         return await examine(
             experiment, executor, runs_dir=options.runs_dir, secrets=options.secrets, at_once=at_once
         )
@@ -214,13 +215,13 @@ def make_executor(experiment: Experiment, options: RunOptions, run_id: str, tria
         host=platform.node(),
         secrets=options.secrets,
     )
-    return options.executors(options.executor, context, options.make)
+    return options.executors(experiment.policy.executor.kind, context, options.make)
 
 
 def refuse_failed(checks: tuple[Check, ...]) -> None:
     """Raise if a check that matters did not pass."""
     failed = [
-        InputError("preflight", f"{check.name}: {check.message}")
+        InputError("preflight", f"{tell_name(check)}: {check.message}")
         for check in checks
         if not check.passed and check.severity == "error"
     ]

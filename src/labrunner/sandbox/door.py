@@ -231,8 +231,7 @@ class Phase:
     stdin: Path | None = None
     """A host file fed to standard input; None closes it."""
     user: str | None = None
-    stream: str = ""
-    """Name of its logs; empty for the phase's own."""
+    stream: str = ""  # name of its logs; empty for the phase's own
     may_repeat: bool = False
     """The caller may run it again if it fails: a sandbox that can wait for that, waits."""
     doors: Doors | None = None
@@ -320,6 +319,7 @@ class Check:
     passed: bool
     message: str
     severity: Literal["error", "warning"] = "error"
+    node: str = ""  # where there are several
 
 
 class Sandbox(Protocol):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from labrunner.errors import InputError
 from labrunner.executor.door import Executor
-from labrunner.executor.registry import LOCAL, make_named_executor
+from labrunner.executor.registry import make_named_executor
 from labrunner.experiment.options.layers import refuse_files
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, Program
+from labrunner.experiment.run_policy import LOCAL
 from labrunner.records.run import RunRecord
 from labrunner.runner.rereading import reread_file
 from labrunner.sandbox.door import SandboxMaker

@@ -26,7 +26,7 @@ class TrialContext:
     secrets: Mapping[str, str]
     """Values of the declared secrets: in memory only, never written."""
     node: str | None = None
-    """This machine, where it is a node of a cluster: as people recognise it, `gpu-3/4f1c09ab`."""
+    """This machine, where it is a node of a cluster: as the cluster calls it, by a name or an address."""
 
     def mark(self) -> RunMark:
         """The run, by its very directory."""

@@ -1,11 +1,11 @@
 """What is known about an attempt while it goes on, and the completion that it becomes."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -25,7 +25,7 @@ from labrunner.records.completion import (
 from labrunner.records.encoding.canonical import stamp
 from labrunner.records.facts.call_usage import prefer_calls
 from labrunner.records.facts.model_call import CallCap, CallRow
-from labrunner.sandbox.door import AgentRun, PhaseEnd
+from labrunner.sandbox.door import AgentRun, PhaseEnd, Survivor
 from labrunner.trial import phases
 from labrunner.trial.assignment import Assignment, AttemptScene
 from labrunner.trial.classification import AgentFacts
@@ -215,4 +215,49 @@ def make_fact(end: PhaseEnd) -> PhaseFact:
         timed_out=end.timed_out,
         oom_killed=end.oom_killed,
         over_disk=end.over_disk,
+    )
+
+
+class Tried(Protocol):
+    """An attempt, by its marks."""
+
+    @property
+    def token(self) -> str:
+        """Of its dispatch."""
+        ...
+
+    @property
+    def trial_id(self) -> str:
+        """Whose attempt it is."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """Its number."""
+        ...
+
+
+def stand_at_barrier(attempt: Tried, barrier: BarrierNote) -> Survivor:
+    """What is left of an attempt whose agent ended like this: no sandbox, and a workspace to be graded."""
+    return Survivor(
+        token=attempt.token,
+        trial_id=attempt.trial_id,
+        attempt=attempt.attempt,
+        phase="barrier",
+        is_alive=False,
+        ended=_as_end(barrier.agent, barrier.phases_s.get("agent", 0.0), barrier.usage),
+        setup=None
+        if barrier.setup is None
+        else _as_end(barrier.setup, barrier.phases_s.get("setup", 0.0), {}),
+    )
+
+
+def _as_end(fact: PhaseFact, seconds: float, usage: Mapping[str, float]) -> PhaseEnd:
+    return PhaseEnd(
+        exit_status=fact.exit_status,
+        timed_out=fact.timed_out,
+        oom_killed=fact.oom_killed,
+        over_disk=fact.over_disk,
+        seconds=seconds,
+        usage=usage,
     )

@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,13 +51,23 @@ def named(completion: Completion) -> tuple[FileRef, ...]:
 
 async def until_started(crew: Crew) -> None:
     async with asyncio.timeout(60):
-        while not (crew.folders.workspace / "started").exists():
+        while not (crew.at_work.workspace / "started").exists():
             await asyncio.sleep(0.02)
 
 
-async def until_gone(crew: Crew) -> None:
+@contextmanager
+def watched_lock(crew: Crew) -> Iterator[Path]:
+    """The lock of an attempt under way, to be looked at also when its folder is gone."""
+    fd = os.open(crew.at_work.workspace / "lock", os.O_RDWR)
+    try:
+        yield Path(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+async def until_gone(lock: Path) -> None:
     async with asyncio.timeout(30):
-        while is_locked(crew.folders.workspace / "lock"):
+        while is_locked(lock):
             await asyncio.sleep(0.02)
 
 
@@ -121,10 +132,10 @@ async def test_cancelling_ends_everything_of_the_attempt_before_the_call_returns
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(carry_out(each, executor))
                 await until_started(each)
-                assert is_locked(each.folders.workspace / "lock")
+                assert is_locked(each.at_work.workspace / "lock")
                 task.cancel()
             assert task.cancelled()
-            assert not is_locked(each.folders.workspace / "lock"), f"the {phase} goes on"
+            assert not is_locked(each.at_work.workspace / "lock"), f"the {phase} goes on"
 
 
 @dataclass
@@ -151,7 +162,7 @@ class LookingNotes(HeardNotes):
 
 async def test_notes_come_in_order_and_before_what_they_announce(crew: Crew) -> None:
     crew = working(crew, "grader", f"touch graded; {crew.work.grader}")
-    notes = LookingNotes(graded=crew.folders.workspace / "graded")
+    notes = LookingNotes(graded=crew.at_work.workspace / "graded")
     async with opened(crew) as executor:
         done = await executor.carry_out(crew.assignment, notes)
         outlives = executor.outlives_runner(crew.assignment)
@@ -161,7 +172,7 @@ async def test_notes_come_in_order_and_before_what_they_announce(crew: Crew) -> 
     if outlives:
         assert "barrier" in heard, "an heir would not know that the agent has ended"
     assert notes.too_early == []
-    assert notes.graded.exists()
+    assert (crew.folders.workspace / "graded").exists()
 
 
 async def test_release_throws_away_what_is_asked_and_nothing_else(crew: Crew) -> None:
@@ -219,21 +230,23 @@ async def test_what_a_killed_runner_left_is_found_kept_and_removed(crew: Crew, c
         image=crew.image,
     )
     runner = await asyncio.to_thread(start_runner, sent)
-    try:
-        await until_started(crew)
-    finally:
-        runner.kill()
-        await asyncio.to_thread(runner.wait)
-    async with opened(crew) as heir:
-        found = await heir.survivors()
-        assert [survivor.token for survivor in found] == [crew.token] * crew.leaves_survivors
-        if not heir.outlives_runner(crew.assignment):
-            assert found == ()
-        await heir.reap(frozenset({crew.token}))
-        assert await heir.survivors() == found
-        assert is_locked(crew.folders.workspace / "lock") or not found, "what was to be kept has ended"
-        assert await heir.reap(frozenset()) >= len(found)
-        await until_gone(crew)
-        assert (await heir.survivors(), await heir.reap(frozenset())) == ((), 0)
-        done = await carry_out(replace(crew, token="another"), heir)
+    with ExitStack() as stack:
+        try:
+            await until_started(crew)
+            lock = stack.enter_context(watched_lock(crew))
+        finally:
+            runner.kill()
+            await asyncio.to_thread(runner.wait)
+        async with opened(crew) as heir:
+            found = await heir.survivors()
+            assert [survivor.token for survivor in found] == [crew.token] * crew.leaves_survivors
+            if not heir.outlives_runner(crew.assignment):
+                assert found == ()
+            await heir.reap(frozenset({crew.token}))
+            assert await heir.survivors() == found
+            assert is_locked(lock) or not found, "what was to be kept has ended"
+            assert await heir.reap(frozenset()) >= len(found)
+            await until_gone(lock)
+            assert (await heir.survivors(), await heir.reap(frozenset())) == ((), 0)
+            done = await carry_out(replace(crew, token="another"), heir)
     assert isinstance(done.end, Graded), done.end

@@ -1,5 +1,7 @@
 """Every executor with a small run to carry out; another one joins the contract by a line in CREWS."""
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,9 +13,10 @@ import pytest
 
 from labrunner.executor.door import Executor
 from labrunner.executor.local import LocalExecutor
-from labrunner.executor.registry import LOCAL
+from labrunner.executor.registry import RAY, make_named_executor
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.run_policy import LOCAL, ExecutorPlan, KeepPolicy
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import PhaseFact
 from labrunner.records.encoding.ids import make_token, make_trial_id
@@ -39,11 +42,13 @@ from tests.kit.builders import (
     make_variant,
 )
 from tests.kit.executor.forwarding import ForwardingExecutor
+from tests.kit.executor.rayclusters import ADDRESS, NODES_DIR, share_cluster
 from tests.kit.made_runs import Told, write_run
 
 PhaseName = Literal["agent", "grader"]
 PASS = 'echo \'{"verdict": "pass"}\' > $$AGENTLAB_BENCHMARK_SCORE_PATH'
 RUN_ID = "the-run"
+KEEPS_ALL = KeepPolicy(workspace="always", logs="always")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +86,9 @@ class Crew:
             sandbox=make_sandbox(kind=self.kind, image=self.image, memory_mb=256),
         )
         task = make_task(grader=make_grader(command=("/bin/sh", "-c", self.work.grader)))
-        return make_experiment(tasks=(task,), variants=(variant,), policy=make_policy(retry_on_error=3))
+        return make_experiment(
+            tasks=(task,), variants=(variant,), policy=make_policy(retry_on_error=3, keep=KEEPS_ALL)
+        )
 
     def executor(self) -> Executor:
         """A new one, as every owner of the run makes its own."""
@@ -110,6 +117,31 @@ class Crew:
     @property
     def folders(self) -> AttemptFolders:
         return AttemptFolders(root=self.trials_dir / self.trial_id / "1")
+
+    @property
+    def at_work(self) -> AttemptFolders:
+        """Where the attempt lies while it is under way."""
+        return self.folders
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayCrew(Crew):
+    """The nodes of a Ray cluster: one, which all tests of this process share."""
+
+    def experiment(self) -> Experiment:
+        share_cluster()
+        experiment = super().experiment()
+        plan = ExecutorPlan(kind=RAY, address=os.environ[ADDRESS], per_node=2)
+        return replace(experiment, policy=replace(experiment.policy, executor=plan))
+
+    def executor(self) -> Executor:
+        return make_named_executor(RAY, self.context(), registry.make)
+
+    @property
+    def at_work(self) -> AttemptFolders:
+        place = hashlib.sha256(self.context().mark().place.encode()).hexdigest()[:16]
+        run = Path(os.environ[NODES_DIR]) / "one" / "runs" / f"{RUN_ID}-{place}"
+        return AttemptFolders(root=run / "trials" / self.trial_id / "1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +217,12 @@ CREWS: Mapping[str, Callable[..., Crew]] = {
     "python, bubblewrap": partial(PythonCrew, kind="bubblewrap"),
     "kept work, process": KeptCrew,
     "forwarding, process": ForwardedCrew,
+    "ray, process": RayCrew,
+    "ray, bubblewrap": partial(RayCrew, kind="bubblewrap"),
     "local, docker": partial(Crew, kind="docker"),
     "python, docker": partial(PythonCrew, kind="docker"),
     "kept work, docker": partial(KeptCrew, kind="docker"),
+    "ray, docker": partial(RayCrew, kind="docker"),
 }
 NEED_ENGINE = [name for name in CREWS if "docker" in name]
 NEED_NONE = [

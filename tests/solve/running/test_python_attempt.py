@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labrunner.executor.registry import LOCAL
+from labrunner.experiment.run_policy import LOCAL
 from labrunner.sandbox.bare import ProcessMaker, ProcessSandbox
 from labrunner.sandbox.door import Phase, Sandbox, SandboxSpec
 from labrunner.sandbox.processes.phase import Finished, Scratch

@@ -33,6 +33,7 @@ def regrade(run: str, asked: Asked, words: Mapping[str, Any]) -> int:
         choice=TrialChoice(
             task_ids=overrides.task_ids, variants=overrides.variants, trials=own.get("trials", ())
         ),
+        asked=overrides,
     )
     watching = with_pages(watch, opens=bool(own.get("view")))
     done = run_alone(regrade_run(find_run(options.runs_dir, run), regrading, options, watching))

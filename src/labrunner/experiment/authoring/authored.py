@@ -32,6 +32,7 @@ from labrunner.experiment.authoring.values import (
     Tmpfs,
 )
 from labrunner.experiment.resolved import Network
+from labrunner.experiment.run_policy import LOCAL
 
 KeepChoice: TypeAlias = Literal["failed", "always", "never"]
 NO_NETWORK = Network(mode="none")
@@ -288,6 +289,21 @@ class BudgetPart(Part):
     """Tokens."""
 
 
+class ExecutorPart(Part):
+    """Who carries trials out. Not measured: the same experiment gives the same results wherever it runs."""
+
+    kind: Text = LOCAL
+    """`local`: this machine; `ray`: the nodes of a Ray cluster ([More than one machine](../cluster.md)); or
+    another package's."""
+    address: Text = "auto"
+    """Where a cluster is: `host:port` of its head; `auto`: what `RAY_ADDRESS` says, else the cluster that
+    this machine is part of. Who is no cluster does not look at it, nor at the fields below."""
+    per_node: MaxConcurrency = "auto"
+    """How many trials a node takes at a time; `auto`: what its own processors and memory allow."""
+    labels: dict[Text, Text] = {}
+    """Only nodes with all of these labels are used (`ray start --labels zone=a`); empty: all nodes."""
+
+
 class ExperimentFile(Part):
     """An experiment file."""
 
@@ -350,6 +366,8 @@ class ExperimentFile(Part):
     """Decides the order of `shuffled`."""
     max_concurrency: MaxConcurrency = "auto"
     """How many trials run at a time; `auto`: what processors and memory of host and trials allow."""
+    executor: ExecutorPart = ExecutorPart()
+    """Who carries trials out."""
     grade_on_agent_failure: bool = True
     """Whether an agent that did not succeed is graded on what it left; if not, it has failed."""
     fail_on_error: FailOnError = True

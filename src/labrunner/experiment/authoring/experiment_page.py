@@ -40,6 +40,7 @@ SECTIONS: Final[Mapping[type[Part], str]] = {
     authored.KeepPart: "keep",
     authored.BreakerPart: "breaker",
     authored.BudgetPart: "budget",
+    authored.ExecutorPart: "executor",
 }
 _WORDS: Final = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 

@@ -70,8 +70,8 @@ single values replaced. In `env` and `error_exit_codes` a null takes away what a
 
 The experiment's digest covers what is measured: tasks with their graders, variants with agent, setup and
 sandbox, order, seed, replications, trust, `collect`, `grade_on_agent_failure`, `on_system_change`. Not
-covered: policy (`fail_on_error`, `continue_on_fail`, `retry_on_error`, `max_concurrency`, `breaker`,
-`budget`, `keep`, `min_free_disk_gb`), names for people (`name`, `description`, `tags`, `group`,
+covered: policy (`fail_on_error`, `continue_on_fail`, `retry_on_error`, `max_concurrency`, `executor`,
+`breaker`, `budget`, `keep`, `min_free_disk_gb`), names for people (`name`, `description`, `tags`, `group`,
 `metadata`), `pull` and `prune_images`, and where files lie. A task's `solution` is covered where the agent
 `oracle` carries it out, and nowhere else.
 

@@ -6,6 +6,7 @@ from typing import Final
 from labrunner.experiment.options import kinds, spelling
 from labrunner.experiment.options.option import (
     CONTINUED,
+    EVERY,
     REGRADED,
     Laid,
     Override,
@@ -38,6 +39,24 @@ EXPERIMENT_OPTIONS: Final = (
         help="how many trials at once, or `auto`",
         commands=CONTINUED,
         annotation='int | Literal["auto"]',
+    ),
+    RunOption(
+        name="executor",
+        goal=Laid(Override("executor", str | None), ("executor", "kind")),
+        flags=("--executor",),
+        help="who carries trials out: local, ray, or what other packages bring",
+        commands=EVERY,
+        kind=kinds.TEXT,
+    ),
+    RunOption(
+        name="executor_address",
+        goal=Laid(Override("executor_address", str | None), ("executor", "address")),
+        flags=("--executor-address",),
+        help="where a Ray cluster is: host:port of its head, or auto",
+        commands=EVERY,
+        metavar="HOST:PORT",
+        kind=kinds.TEXT,
+        about="Where a Ray cluster is: `host:port` of its head, or `auto`.",
     ),
     RunOption(
         name="epochs",

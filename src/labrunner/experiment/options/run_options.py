@@ -49,14 +49,6 @@ RUN_OPTIONS: Final = (
         kind=kinds.NOT_NEGATIVE,
     ),
     RunOption(
-        name="executor",
-        goal=OfRun("executor"),
-        flags=("--executor",),
-        help="who carries trials out: local, or what other packages bring",
-        commands=EVERY,
-        kind=kinds.TEXT,
-    ),
-    RunOption(
         name="keep_sandbox",
         goal=OfRun("keep_sandbox"),
         flags=("--keep-sandbox",),

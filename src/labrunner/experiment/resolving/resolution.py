@@ -22,7 +22,7 @@ from labrunner.experiment.resolving.selection import select_variants
 from labrunner.experiment.resolving.stand_ins import WrittenVariant, put_in_place
 from labrunner.experiment.resolving.tasks import WrittenTask, make_rules, resolve_task, written_tasks
 from labrunner.experiment.resolving.variants import resolve_variant, sandbox_section, written_variants
-from labrunner.experiment.run_policy import BreakerPolicy, KeepPolicy, Policy
+from labrunner.experiment.run_policy import BreakerPolicy, ExecutorPlan, KeepPolicy, Policy
 from labrunner.experiment.sandbox_kinds import default_kind
 from labrunner.experiment.substitution import names_in
 from labrunner.policy.budget import Budget
@@ -98,6 +98,12 @@ def make_policy(file: ExperimentFile) -> Policy:
         min_free_disk_gb=file.min_free_disk_gb,
         budget=Budget(cost_usd=file.budget.cost_usd, tokens=file.budget.tokens),
         keep=KeepPolicy(workspace=file.keep.workspace, logs=file.keep.logs),
+        executor=ExecutorPlan(
+            kind=file.executor.kind,
+            address=file.executor.address,
+            per_node=file.executor.per_node,
+            labels=file.executor.labels,
+        ),
     )
 
 

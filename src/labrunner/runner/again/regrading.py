@@ -16,7 +16,9 @@ from pathlib import Path
 from labrunner.errors import InputError, RunLocked
 from labrunner.executor.door import Executor
 from labrunner.experiment.digests import digest_experiment
+from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.revising.new_policy import change_policy
 from labrunner.experiment.revising.regrader import bring_grader
 from labrunner.experiment.schedule import Schedule
 from labrunner.policy.budget import Budget
@@ -60,6 +62,8 @@ class Regrading:
     """Another grader's folder; None for the run's own."""
     times: int = 1
     choice: TrialChoice = field(default_factory=TrialChoice)
+    asked: Overrides = field(default_factory=Overrides)
+    """What is decided anew of who carries trials out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,12 @@ def rework(old: Experiment, regrading: Regrading) -> Experiment:
     new = replace(
         bring_grader(old, str(regrading.grader_dir) if regrading.grader_dir is not None else None),
         replications=old.replications * regrading.times,
-        policy=replace(old.policy, replay=None, retry_on_error=0, budget=Budget(cost_usd=None, tokens=None)),
+        policy=replace(
+            change_policy(old.policy, regrading.asked),
+            replay=None,
+            retry_on_error=0,
+            budget=Budget(cost_usd=None, tokens=None),
+        ),
     )
     # Missing verdicts are data; that there is none at all is not a success.
     planned = len(Schedule.of(new))

@@ -4,7 +4,8 @@ A failed attempt of a trial that was to be tried again stays part of its history
 way is taken up where that needs no agent to run twice: its sandbox lives on, or its agent had ended and no
 grader had started. Else it is cut off: its files stay as evidence, its number is used again, its slot is
 owed; no error, no retry spent. After a power cut only what was synced can be graded: sandboxes that outlive
-their runner sync what the agent left at the barrier, others do not.
+their runner sync what the agent left at the barrier, others do not. What an agent left on a node of a cluster
+is taken up where the node says so, and nowhere else: its folders are not on this machine.
 """
 
 from collections import defaultdict
@@ -17,9 +18,9 @@ import msgspec
 from labrunner.errors import DamagedRun
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
-from labrunner.runner.reuse.standing import stand_at_barrier
 from labrunner.sandbox.door import Survivor
 from labrunner.store.buffering.attempts import AttemptNote
+from labrunner.trial.ledger import stand_at_barrier
 
 T = TypeVar("T")
 _completions = msgspec.json.Decoder(Completion)
@@ -78,13 +79,17 @@ def plan_resumption(
 
 def _take_up(note: AttemptNote, survivor: Survivor | None, situation: Situation) -> Survivor | None:
     barrier = None if note.barrier is None else _decode(_barriers, note, note.barrier, "ended")
-    has_rebooted = situation.has_rebooted or (barrier is not None and not _is_of_boot(barrier, situation))
+    is_elsewhere = barrier is not None and bool(barrier.node)
+    # Whether another machine was started again is known there: what may be lost then is no survivor.
+    has_rebooted = not is_elsewhere and (
+        situation.has_rebooted or (barrier is not None and not _is_of_boot(barrier, situation))
+    )
     may_grade = not note.grader_started or situation.repeatable_grader
     if survivor is not None:
         if has_rebooted and not may_grade:
             return None
         return survivor if survivor.is_adoptable(repeatable_grader=situation.repeatable_grader) else None
-    if situation.outlives_runner or has_rebooted or barrier is None or not may_grade:
+    if is_elsewhere or situation.outlives_runner or has_rebooted or barrier is None or not may_grade:
         return None
     return stand_at_barrier(note, barrier)
 

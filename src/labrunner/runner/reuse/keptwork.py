@@ -28,14 +28,13 @@ from labrunner.records.completion import AttemptEnd, AttemptTiming, Completion, 
 from labrunner.records.encoding.canonical import stamp
 from labrunner.runner.reuse.regradable import CHANGED, UNREADABLE
 from labrunner.runner.reuse.reuse import ReusePlan
-from labrunner.runner.reuse.standing import stand_at_barrier
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.layout import RunPaths
 from labrunner.store.reading.run_state import iter_finished
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.classification import fail_ungraded, spoilt
 from labrunner.trial.collecting.recorded_calls import RECORDED
-from labrunner.trial.ledger import complete
+from labrunner.trial.ledger import complete, stand_at_barrier
 from labrunner.trial.preparation import set_aside
 
 COPIED: Final = ("in", "workspace", "out", "state")
@@ -99,7 +98,7 @@ class KeptWorkExecutor:
 
     def __init__(self, inner: Executor, find: FindWork, paths: RunPaths) -> None:
         """Stand in front of the executor that runs graders, and agents where no work was kept."""
-        self._inner = inner
+        self.inner = inner
         self._find = find
         self._paths = paths
         self._records = _Records()
@@ -108,11 +107,11 @@ class KeptWorkExecutor:
 
     async def preflight(self) -> tuple[Check, ...]:
         """What the graders need."""
-        return await self._inner.preflight()
+        return await self.inner.preflight()
 
     def outlives_runner(self, assignment: Assignment) -> bool:
         """Whether only a survivor can be taken up: of a judgement of kept work there is never one."""
-        return self._find(assignment.trial_id) is not None or self._inner.outlives_runner(assignment)
+        return self._find(assignment.trial_id) is not None or self.inner.outlives_runner(assignment)
 
     async def carry_out(
         self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
@@ -120,7 +119,7 @@ class KeptWorkExecutor:
         """Grade a copy of what the agent of an earlier run left, where there is one to grade."""
         match self._find(assignment.trial_id):
             case None:
-                return await self._inner.carry_out(assignment, notes, survivor)
+                return await self.inner.carry_out(assignment, notes, survivor)
             case Failed() as failure:
                 return _complete(assignment, failure)
             case KeptWork() as work:
@@ -134,27 +133,27 @@ class KeptWorkExecutor:
         if work.was_wrapper_killed:
             return _complete(assignment, fail_ungraded("wrapper_killed"), work.agent)
         standing = stand_at_barrier(assignment, BarrierNote(agent=work.agent))
-        done = await self._inner.carry_out(assignment, notes, standing)
+        done = await self.inner.carry_out(assignment, notes, standing)
         # Nobody died, and no agent ran: readers are to count neither a crash nor what the agent had used.
         timing = msgspec.structs.replace(done.timing, adopted=False, usage={})
         return msgspec.structs.replace(done, timing=timing)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """As the policy says."""
-        await self._inner.release(assignment, drop)
+        await self.inner.release(assignment, drop)
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """What lives on of attempts whose agents run; judgements of kept work are not taken up."""
-        found = await self._inner.survivors()
+        found = await self.inner.survivors()
         return tuple(survivor for survivor in found if self._find(survivor.trial_id) is None)
 
     async def reap(self, keep: frozenset[str]) -> int:
         """Whatever graders left."""
-        return await self._inner.reap(keep)
+        return await self.inner.reap(keep)
 
     async def close(self) -> None:
         """Close what stands behind."""
-        await self._inner.close()
+        await self.inner.close()
 
     def _copy(self, work: KeptWork, assignment: Assignment) -> None:
         target = self._paths.attempt(assignment.trial_id, assignment.attempt)

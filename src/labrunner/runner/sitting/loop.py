@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from labrunner.executor.door import Executor
+from labrunner.executor.door import Executor, find_places
 from labrunner.runner.leftovers.cutoffs import CutOffs, sum_cut_off
 from labrunner.runner.leftovers.leavings import SANDBOX_ONLY, choose_leavings
 from labrunner.runner.leftovers.resumption import Resumption
@@ -37,7 +37,12 @@ class RunLoop:
         self._plan, self._executor, self._writer, self._course = plan, executor, writer, course
         self._queue = WorkQueue(plan, left, writer.is_finished, first=writer.next_idx)
         self._gate = DispatchGate(plan, course.spending)
-        self._places = Places(plan.concurrency, course.tallies, has_budget=self._gate.has_budget)
+        self._places = Places(
+            plan.concurrency,
+            course.tallies,
+            has_budget=self._gate.has_budget,
+            own=find_places(executor),
+        )
         self._notes = StoreNotes(writer, self._places)
         self._outages = OutageNotes(writer, self._gate.breaker)
         self._settlement = Settlement(plan=plan, course=course, gate=self._gate)
@@ -47,6 +52,7 @@ class RunLoop:
     async def run(self) -> None:
         """Carry out everything owed, or stop when asked to; everything finished is durable on return."""
         stop = self._course.stop
+        await self._places.open()
         async with asyncio.TaskGroup() as group:
             waking = group.create_task(self._places.wake_on_stop(stop))
             for work in self._queue.adopted:
@@ -67,7 +73,7 @@ class RunLoop:
                 self._course.stop.ask(GaveUp(error=error))
                 return None
             pause = self._gate.check(now) if has_place and self._queue.has_work(now) else None
-            self._course.tallies.pause = pause.why if pause else ""
+            self._course.tallies.pause = pause.why if pause else self._places.trouble
             if has_place and pause is None:
                 if (work := self._queue.take(now)) is not None:
                     return work

@@ -9,6 +9,7 @@ import time
 from functools import partial
 from typing import Final
 
+from labrunner.executor.door import HasPlaces
 from labrunner.runner.sitting.course import Tallies
 from labrunner.runner.sitting.stopping import StopRequest
 
@@ -20,9 +21,15 @@ _LOOK_S: Final = 0.2
 class Places:
     """The places of one sitting, by the token of the attempt that has each."""
 
-    def __init__(self, concurrency: int, tallies: Tallies, *, has_budget: bool) -> None:
-        """Begin with all free. Under a budget, one is free only when it is known what was used in it."""
-        self._concurrency = concurrency
+    def __init__(
+        self, concurrency: int, tallies: Tallies, *, has_budget: bool, own: HasPlaces | None = None
+    ) -> None:
+        """Begin with all free. Under a budget, one is free only when it is known what was used in it.
+
+        Where an executor has places of its own, no more are taken than it has just now.
+        """
+        self._most = concurrency
+        self._own = own
         self._tallies = tallies
         self._has_budget = has_budget
         self._in_flight: dict[str, asyncio.Task[None]] = {}
@@ -30,6 +37,20 @@ class Places:
         self._unsettled = 0
         self.changed = asyncio.Event()
         """Set when whoever dispatches has to look again."""
+
+    @property
+    def _concurrency(self) -> int:
+        return self._most if self._own is None else min(self._most, self._own.places)
+
+    @property
+    def trouble(self) -> str:
+        """Why there are fewer places than there should be, where that is known."""
+        return "" if self._own is None else self._own.trouble
+
+    async def open(self) -> None:
+        """Come to have places, where they are an executor's own."""
+        if self._own is not None:
+            await self._own.open(self.changed.set)
 
     @property
     def has_free(self) -> bool:

@@ -1,7 +1,8 @@
 """What follows from an attempt's end: its slot is final, or tried again, or owed as if it had not been tried.
 
 Rules: nothing is done here: whoever asks carries the steps out, in their order. What was used is counted
-before anything is decided. An attempt that the budget cut short has been no try: its slot is owed.
+before anything is decided. An attempt that the budget, or the loss of its node, cut short has been no try:
+its slot is owed.
 """
 
 import random
@@ -23,7 +24,7 @@ from labrunner.runner.sitting.gate import DispatchGate
 
 
 class Owe(msgspec.Struct, frozen=True, kw_only=True):
-    """An outage or the budget ended it: its slot is owed, and no retry was spent."""
+    """An outage, a lost node or the budget ended it: its slot is owed, and no retry was spent."""
 
     ended: EndedAttempt
 
@@ -58,7 +59,9 @@ class Settlement:
         self.course.spending.add(ended.completion.timing.usage, is_graded=isinstance(end, Graded))
         self.course.tallies.warning = self.gate.warn(self.course.tallies.planned)
         if isinstance(end, Cancelled):
-            self.course.spending.refused.add(CUT_SHORT[end.reason])
+            if end.reason in CUT_SHORT:
+                self.course.spending.refused.add(CUT_SHORT[end.reason])
+            self.gate.breaker.on_cut_off(time.monotonic())
             return [Owe(ended=ended)]
         if isinstance(end, Failed):
             return list(self._rule(self._hear_of(ended, end)))

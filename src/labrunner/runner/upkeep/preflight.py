@@ -139,3 +139,8 @@ def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
     elif seen := look_at(place):
         told = f"the disk is as good as full ({seen}): make room, or choose another {flag('log_dir')}"
     yield Check(name="disk", passed=free_gb >= wanted_gb and not look_at(place), message=told)
+
+
+def tell_name(check: Check) -> str:
+    """What was checked, and where."""
+    return f"{check.name} on {check.node}" if check.node else check.name

@@ -1,0 +1,66 @@
+"""What every worker of a run is told and given before it begins."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from labrunner.executor.cluster.delivery import find_parcels, pack_experiment
+from labrunner.executor.cluster.parcels import pack
+from labrunner.executor.cluster.rayport import RayWorker
+from labrunner.executor.cluster.tidings import Charge, decode, encode
+from labrunner.executor.door import PREFLIGHT
+from labrunner.experiment.schedule import Schedule
+from labrunner.trial.assignment import Assignment, TrialContext
+
+Pieces = Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Briefing:
+    """What every worker of a run is told, and what is delivered to it first."""
+
+    charge: Charge
+    parcels: dict[str, Pieces]
+
+    @classmethod
+    def of(cls, context: TrialContext) -> "Briefing":
+        """Look at everything that the experiment names."""
+        whole, named = pack_experiment(context.experiment), find_parcels(context.experiment)
+        charge = Charge(
+            run_id=context.run_id,
+            place=_name_place(context),
+            node="",
+            experiment=whole.key,
+            parcels={path: parcel.whereabouts for path, parcel in named.items()},
+            planned=len(Schedule.of(context.experiment)),
+        )
+        return cls(charge=charge, parcels={each.key: each.pieces for each in (whole, *named.values())})
+
+    async def deliver(self, worker: RayWorker) -> None:
+        """Send what a node lacks."""
+        for key in decode(await worker.call("lacks", encode(sorted(self.parcels))), list[str]):
+            await _send(self.parcels[key], partial(worker.call, "receive", key))
+
+
+async def send_folder(worker: RayWorker, assignment: Assignment, root: Path) -> None:
+    """Send the folder of an attempt that is to be gone on with elsewhere."""
+    whose = encode(assignment)
+    await _send(lambda: pack(root), partial(worker.call, "receive_folder", whose))
+
+
+async def _send(pieces: Pieces, give: Callable[[bytes | None], Awaitable[bytes]]) -> None:
+    """Send pieces one after another, and say that there are no more."""
+    left = await asyncio.to_thread(pieces)
+    while (piece := await asyncio.to_thread(next, left, None)) is not None:
+        await give(piece)
+    await give(None)
+
+
+def _name_place(context: TrialContext) -> str:
+    """The run's directory in one word; who only looks has a word that nobody else has."""
+    place = secrets.token_hex(16) if context.run_id == PREFLIGHT else context.mark().place
+    return hashlib.sha256(place.encode()).hexdigest()[:16]

@@ -1,0 +1,103 @@
+"""An attempt's files on their way home: into the run's directory, as they left the node, and durable.
+
+Rules: pieces are taken as they come and checked by their digests; each file that the completion names is
+read again from this disk and compared with what is said of it. What it names is on stable storage, and so is
+the way to it, before anybody hears how the attempt ended. What lay in the attempt's place gives way, but
+never a moment before what comes is whole, where somebody may still need it.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final, Literal
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.parcels import BadParcel, Unpacking, digest
+from labrunner.files.descriptors import sync_path
+from labrunner.files.durable import storing
+from labrunner.files.strangers.hostile import open_below
+from labrunner.files.strangers.removal import remove_tree
+from labrunner.files.strangers.sealing import settle_tree
+from labrunner.records.completion import Completion, FileRef
+from labrunner.trial.preparation import set_aside
+
+Before = Literal["aside", "gone", "replaced"]
+"""What becomes of a folder that lies there: a cut-off try is evidence; what came home once comes again; what
+was sent out from here is needed until its successor is whole."""
+_CHUNK: Final = 1 << 20
+
+
+class Homecoming:
+    """The folder of one attempt."""
+
+    def __init__(self, root: Path, before: Before) -> None:
+        """Nothing is touched before the first piece."""
+        self._root, self._before = root, before
+        self._place = root.with_name(f".{root.name}.home") if before == "replaced" else root
+        self._unpacking: Unpacking | None = None
+
+    def take(self, piece: bytes, told: bytes) -> None:
+        """Take the next piece. Raises SandboxFailed for one that is not what was sent."""
+        if digest(piece) != told:
+            raise SandboxFailed("files_damaged", "a piece of its files is not what the node sent")
+        with storing("bringing home", self._root):
+            try:
+                self._begin().take(piece)
+            except BadParcel as error:
+                raise SandboxFailed("files_damaged", f"its files can't be read: {error}") from error
+
+    def finish(self, completion: Completion) -> None:
+        """See that all is there, and make it durable. Raises SandboxFailed, StoreError."""
+        refs = (*completion.files, *completion.timing.logs)
+        with storing("bringing home", self._root):
+            try:
+                self._begin().finish()
+            except BadParcel as error:
+                raise SandboxFailed("files_damaged", f"its files are not whole: {error}") from error
+            self.close()
+            for ref in refs:
+                self._compare(ref)
+            for name in ("in", *completion.timing.folders):
+                if (self._place / name).is_dir() and not (self._place / name).is_symlink():
+                    settle_tree(self._place / name)
+            for folder in self._folders_of(refs):
+                sync_path(folder)
+            if self._place != self._root:
+                remove_tree(self._root)
+                self._place.rename(self._root)
+            sync_path(self._root.parent)
+            sync_path(self._root.parent.parent)
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._unpacking is not None:
+            self._unpacking.close()
+            self._unpacking = None
+
+    def _begin(self) -> Unpacking:
+        if self._unpacking is None:
+            if self._before == "aside":
+                set_aside(self._place)
+            else:
+                remove_tree(self._place)
+            self._place.mkdir(parents=True)
+            self._unpacking = Unpacking(self._place)
+        return self._unpacking
+
+    def _compare(self, ref: FileRef) -> None:
+        state, size = hashlib.sha256(), 0
+        try:
+            with open_below(self._place, ref.path) as file:
+                while chunk := file.read(_CHUNK):
+                    state.update(chunk)
+                    size += len(chunk)
+        except FileNotFoundError as error:
+            raise SandboxFailed("files_damaged", f"{ref.path} did not come from the node") from error
+        if (size, f"sha256:{state.hexdigest()}") != (ref.size, ref.digest):
+            raise SandboxFailed("files_damaged", f"{ref.path} is not what the node says of it")
+        sync_path(self._place / ref.path)
+
+    def _folders_of(self, refs: tuple[FileRef, ...]) -> list[Path]:
+        """Every folder on the way to a file, the attempt's own last."""
+        ways = {folder for ref in refs for folder in (self._place / ref.path).parents}
+        below = [folder for folder in ways if folder.is_relative_to(self._place) and folder != self._place]
+        return [*sorted(below), self._place]

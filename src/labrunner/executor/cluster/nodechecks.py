@@ -1,0 +1,43 @@
+"""What is found out of a cluster before anything is spent: of each node, and of what no node can do."""
+
+from dataclasses import replace
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.nodes import Node
+from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.experiment.options.table import find_option
+from labrunner.experiment.run_policy import LOCAL
+from labrunner.sandbox.door import Check
+from labrunner.trial import phases
+from labrunner.trial.assignment import TrialContext
+
+
+async def examine_node(node: Node) -> list[Check]:
+    """Ask a node whether attempts can be carried out there."""
+    try:
+        return [replace(check, node=node.name) for check in await node.preflight()]
+    except NodeLost as lost:
+        return [Check(name="node", passed=False, message=f"its worker is gone: {lost}", node=node.name)]
+    except SandboxFailed as failure:
+        return [Check(name="node", passed=False, message=str(failure), node=node.name)]
+
+
+def refuse_uncarried(context: TrialContext) -> list[Check]:
+    """What can't be had on a cluster."""
+    experiment = context.experiment
+    for variant in experiment.variants:
+        for task in experiment.tasks:
+            if phases.demands(experiment, task, variant).has_doors:
+                told = f"task {task.id}, variant {variant.id}: models and lists of allowed hosts are reached "
+                told += "through the run's gateway, which is on this machine alone; use "
+                told += find_option("executor").spell(LOCAL)
+                return [Check(name="gateway", passed=False, message=told)]
+    return []
+
+
+def tell_nobody(context: TrialContext) -> Check:
+    """Say that there is no node to be used."""
+    labels = context.experiment.policy.executor.labels
+    told = ", ".join(f"{name}={value}" for name, value in labels.items())
+    message = f"no node of the cluster has the labels {told}" if labels else "the cluster has no node"
+    return Check(name="cluster", passed=False, message=message)

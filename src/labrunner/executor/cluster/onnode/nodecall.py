@@ -1,0 +1,146 @@
+"""One attempt on a node: what it tells its coordinator, and how far it goes before it was heard.
+
+Rules: a note that must be durable first is told, and the attempt waits until it is acknowledged. Behind its
+last note come the files that stay, then how it ended. Of what is under way at once there is little: whoever
+reads slowly is not flooded.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from labrunner.errors import AttemptFailed, StoreError
+from labrunner.executor.cluster import tidings
+from labrunner.executor.cluster.parcels import digest, pack
+from labrunner.executor.cluster.tidings import (
+    BarrierTold,
+    Ended,
+    EventTold,
+    GoneTold,
+    GraderTold,
+    NodeFailure,
+    PieceTold,
+    Told,
+)
+from labrunner.experiment.run_policy import Keep
+from labrunner.files.layering.layernote import LAYER
+from labrunner.records.barrier import BarrierNote
+from labrunner.records.completion import Completion
+from labrunner.trial.assignment import Assignment, Notes
+from labrunner.trial.collecting.collection import keeps_workspace
+
+STAYS_HERE: Final = frozenset({"ctl", "agent", "scratch", "grader"})
+"""What of an attempt's folder is for its sandbox alone."""
+UNHEARD: Final = 8
+"""So many pieces may be under way."""
+CANCELLED: Final = "cancelled"
+
+
+class NodeCall:
+    """An attempt under way: hears its notes, and tells them on."""
+
+    def __init__(self, carry_out: Callable[[Notes], Awaitable[Completion]], root: Path, keep: Keep) -> None:
+        """Take how it is carried out, where its folder is, and which workspaces are kept."""
+        self._carry_out, self._root, self._keep = carry_out, root, keep
+        self._told: asyncio.Queue[Told | None] = asyncio.Queue()
+        self._numbers = count()
+        self._heard: dict[int, asyncio.Event] = {}
+        self._loop = asyncio.get_running_loop()
+        self._work: asyncio.Task[None] | None = None
+        self._is_cancelled = False
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Carry it out; everything that is told."""
+        self._work = asyncio.ensure_future(self._run())
+        if self._is_cancelled:
+            self._work.cancel()
+        while (told := await self._told.get()) is not None:
+            yield tidings.encode(told)
+
+    def acknowledge(self, seq: int) -> None:
+        """What was told has been heard, and is durable."""
+        if (heard := self._heard.get(seq)) is not None:
+            heard.set()
+
+    async def cancel(self) -> None:
+        """End it; everything of the attempt has ended on return."""
+        self._is_cancelled = True
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def _run(self) -> None:
+        try:
+            completion = await self._carry_out(self)
+            await self._send_files(completion)
+            self._told.put_nowait(Ended(completion=completion))
+        except asyncio.CancelledError:
+            self._told.put_nowait(NodeFailure(reason=CANCELLED, message="was cancelled"))
+        except AttemptFailed as failure:
+            self._told.put_nowait(NodeFailure(reason=failure.reason, message=str(failure)))
+        except (StoreError, OSError, ValueError) as error:
+            self._told.put_nowait(NodeFailure(reason="node_disk", message=str(error)))
+        finally:
+            self._told.put_nowait(None)
+
+    def placed(self, token: str, node: str) -> None:
+        """Known to the coordinator, which has placed it."""
+        del token, node
+
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
+        """The agent has ended."""
+        del token
+        await self._tell(lambda seq: BarrierTold(seq=seq, note=note))
+
+    async def grader_starting(self, token: str) -> None:
+        """A grader is about to start."""
+        del token
+        await self._tell(lambda seq: GraderTold(seq=seq))
+
+    def sandbox_gone(self, token: str) -> None:
+        """Nothing of it runs any more."""
+        del token
+        self._told.put_nowait(GoneTold())
+
+    def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
+        """An event, from any thread."""
+        del assignment
+        self._loop.call_soon_threadsafe(self._told.put_nowait, EventTold(seq=seq, line=line))
+
+    async def _tell(self, make: Callable[[int], Told]) -> None:
+        """Tell something, and wait until it has been heard."""
+        seq = next(self._numbers)
+        heard = self._heard[seq] = asyncio.Event()
+        try:
+            self._told.put_nowait(make(seq))
+            await heard.wait()
+        finally:
+            del self._heard[seq]
+
+    async def _send_files(self, completion: Completion) -> None:
+        pieces = self._pack(completion)
+        for number in count(1):
+            piece = await asyncio.to_thread(next, pieces, None)
+            if piece is None:
+                return
+            sum_ = digest(piece)
+            if number % UNHEARD:
+                self._told.put_nowait(PieceTold(piece=piece, digest=sum_))
+            else:
+                await self._tell_piece(piece, sum_)
+
+    async def _tell_piece(self, piece: bytes, sum_: bytes) -> None:
+        await self._tell(lambda seq: PieceTold(piece=piece, digest=sum_, seq=seq))
+
+    def _pack(self, completion: Completion) -> Iterator[bytes]:
+        """What of its folder stays, and so goes where the run lies."""
+        left_out = set(STAYS_HERE)
+        if not keeps_workspace(self._keep, completion.end):
+            left_out.add("workspace")
+        if all(ref.path != LAYER for ref in completion.timing.logs):
+            left_out.add(LAYER)
+        if not self._root.is_dir():
+            return iter(())
+        return pack(self._root, left_out)

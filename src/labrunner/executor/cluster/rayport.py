@@ -1,0 +1,164 @@
+"""The one place that speaks to Ray: which nodes there are, and a worker's process on each.
+
+Rules: Ray places processes and carries bytes; it holds no state of ours, tries nothing again, starts nothing
+again. Whatever it says of a process that is gone, or can't be reached, is one exception: `NodeLost`. It is
+loaded when a cluster is asked for, and not before. Its library has no types that a checker could use.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from labrunner.errors import InputError, SandboxFailed
+from labrunner.executor.cluster.strongbox import INSTALL
+from labrunner.experiment.options.table import flag
+
+MOST_CALLS: Final = 100_000
+"""Calls under way at a worker: it decides itself what it takes."""
+_NAMESPACE: Final = "labrunner"
+
+
+class NodeLost(Exception):
+    """A worker, or its node, is gone or can't be reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayNode:
+    """A node that Ray knows and that lives."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+async def connect(address: str) -> None:
+    """Join the cluster as a driver; done once for a process. Raises InputError, SandboxFailed."""
+    await asyncio.to_thread(_connect, address)
+
+
+def _connect(address: str) -> None:
+    try:
+        import cryptography  # noqa: F401 - what secrets are sealed with
+        import ray
+    except ModuleNotFoundError as error:
+        raise InputError(flag("executor"), INSTALL) from error
+    if ray.is_initialized():
+        return
+    _hush()
+    try:
+        ray.init(
+            address=address,
+            namespace=_NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        told = (
+            f"no Ray cluster answers at {address}: {_first_line(error)}; start one with `ray start --head`, "
+        )
+        told += f"or say where it is with {flag('executor_address')} or RAY_ADDRESS"
+        raise SandboxFailed("no_cluster", told) from error
+
+
+def _hush() -> None:
+    """What Ray has to say of workers that die is told by us; it would write into people's terminals."""
+    own = logging.getLogger("ray")
+    own.handlers[:] = [logging.NullHandler()]
+    own.propagate = False
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+async def list_nodes() -> tuple[RayNode, ...]:
+    """The nodes that live. Raises NodeLost while the cluster's head does not answer."""
+    return await asyncio.to_thread(_list_nodes)
+
+
+def _list_nodes() -> tuple[RayNode, ...]:
+    import ray
+
+    try:
+        found = ray.nodes()
+    except (ray.exceptions.RayError, OSError, RuntimeError) as error:
+        raise NodeLost(_first_line(error)) from error
+    return tuple(
+        RayNode(
+            id=each["NodeID"],
+            name=each["NodeName"] or each["NodeManagerAddress"],
+            labels={str(name): str(value) for name, value in (each.get("Labels") or {}).items()},
+        )
+        for each in found
+        if each["Alive"]
+    )
+
+
+class RayWorker:
+    """A worker's process on one node, as this process holds it: it ends with us."""
+
+    def __init__(self, actor: Any) -> None:  # noqa: ANN401 - Ray's own
+        """Take the handle."""
+        self._actor = actor
+
+    async def call(self, name: str, *words: object) -> bytes:
+        """Ask it something. Raises NodeLost, and SandboxFailed for what it says is wrong."""
+        from labrunner.executor.cluster.tidings import NodeFailure, decode
+
+        answer: bytes = await self._await(getattr(self._actor, name).remote(*words))
+        if answer[:1] == b"-":
+            broken = decode(answer[1:], NodeFailure)
+            raise SandboxFailed(broken.reason, broken.message)
+        return answer[1:]
+
+    async def tell(self, name: str, *words: object) -> None:
+        """Tell it something that it has no answer to."""
+        await self._await(getattr(self._actor, name).remote(*words))
+
+    async def stream(self, name: str, *words: object) -> AsyncIterator[bytes]:
+        """Ask it something that has many answers."""
+        import ray
+
+        answers = getattr(self._actor, name).options(num_returns="streaming").remote(*words)
+        try:
+            async for answer in answers:
+                told: bytes = await answer
+                yield told
+        except ray.exceptions.RayError as error:
+            raise NodeLost(_first_line(error)) from error
+
+    def kill(self) -> None:
+        """End it, if it still lives."""
+        import ray
+
+        with suppress(ray.exceptions.RayError, RuntimeError, ValueError):
+            ray.kill(self._actor, no_restart=True)
+
+    async def _await(self, answer: Any) -> Any:  # noqa: ANN401 - Ray's own
+        import ray
+
+        try:
+            return await answer
+        except ray.exceptions.RayError as error:
+            raise NodeLost(_first_line(error)) from error
+
+
+def start_worker(node: RayNode) -> RayWorker:
+    """Have a worker's process on a node; it is there once it answers."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    from labrunner.executor.cluster.onnode.worker import Worker
+
+    actor = ray.remote(Worker).options(
+        num_cpus=0,
+        max_restarts=0,
+        max_task_retries=0,
+        max_concurrency=MOST_CALLS,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node.id, soft=False),
+    )
+    return RayWorker(actor.remote(node.name))
