@@ -1,10 +1,12 @@
 """The loop of a run: what counts as running, what may happen meanwhile, and when an outage ends it."""
 
 import asyncio
+import gc
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
@@ -18,7 +20,7 @@ from labrunner.runner.leftovers.resumption import Resumption
 from labrunner.runner.newrun import make_record
 from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.course import Course, Tallies
-from labrunner.runner.sitting.loop import RunLoop
+from labrunner.runner.sitting.loop import MOST_UNLOOKED, RunLoop
 from labrunner.runner.sitting.stopping import GaveUp, Interrupted, StopRequest
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.store.writing.create import create_run
@@ -227,3 +229,31 @@ async def test_a_loop_that_waits_for_an_outage_to_end_rests(tmp_path: Path) -> N
     sitting = make_outage(tmp_path, Outage(concurrency=1), give_up_s=0.5, first_probe_s=60.0)
     await give_up(sitting)
     assert sitting.turns < 50
+
+
+@dataclass
+class Threshold(Collectors):
+    """Looks how often Python is to search for garbage while attempts run."""
+
+    seen: set[int] = field(default_factory=set)
+
+    async def carry_out(
+        self, assignment: Assignment, notes: Notes, survivor: Survivor | None = None
+    ) -> Completion:
+        self.seen.add(gc.get_threshold()[0])
+        return complete(assignment)
+
+
+@pytest.mark.parametrize(("places", "threshold"), [(4, 700), (1_000, 10_000), (64_000, MOST_UNLOOKED)])
+async def test_garbage_is_searched_for_less_often_the_more_is_in_flight(
+    tmp_path: Path, places: int, threshold: int
+) -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        executor = Threshold(concurrency=places)
+        sitting = Sitting(tmp_path, make_sums(tasks=2, variants=1, replications=1), executor)
+        await sitting.carry_out()
+        assert (executor.seen, gc.get_threshold()) == ({threshold}, (700, 10, 10))
+    finally:
+        gc.set_threshold(*before)

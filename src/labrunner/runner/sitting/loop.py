@@ -6,8 +6,11 @@ done. Attempts end in any order; the store commits their slots in the order of t
 """
 
 import asyncio
+import gc
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
 
 from labrunner.executor.door import Executor, find_places
 from labrunner.runner.leftovers.cutoffs import CutOffs, sum_cut_off
@@ -25,6 +28,9 @@ from labrunner.runner.sitting.settlement import Conclude, Owe, Settlement, Step,
 from labrunner.runner.sitting.stopping import GaveUp
 from labrunner.store.writing.writer import RunWriter
 from labrunner.trial.assignment import Assignment
+
+MOST_UNLOOKED: Final = 50_000
+"""Objects that may be made between two searches for garbage."""
 
 
 class RunLoop:
@@ -53,7 +59,7 @@ class RunLoop:
         """Carry out everything owed, or stop when asked to; everything finished is durable on return."""
         stop = self._course.stop
         await self._places.open()
-        async with asyncio.TaskGroup() as group:
+        async with _searching_seldom(self._plan.concurrency), asyncio.TaskGroup() as group:
             waking = group.create_task(self._places.wake_on_stop(stop))
             for work in self._queue.adopted:
                 self._start(group, work)
@@ -140,3 +146,17 @@ class RunLoop:
             return Unended()
         folders = [self._plan.paths.trial(trial_id) / name for name in names]
         return Unended(names=names, usage=await asyncio.to_thread(sum_cut_off, folders))
+
+
+@asynccontextmanager
+async def _searching_seldom(places: int) -> AsyncIterator[None]:
+    """Have Python search for garbage less often, the more is in flight: each search goes through all of it.
+
+    What attempts leave is no garbage of that kind: it goes as soon as nobody holds it.
+    """
+    usual, *others = gc.get_threshold()
+    gc.set_threshold(max(usual, min(MOST_UNLOOKED, 10 * places)), *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(usual, *others)
