@@ -16,6 +16,7 @@ NAMES: Final = (
     "layer",
     "gateway",
     "memory",
+    "cluster",
     "start",
     "recover",
     "retry",

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -34,9 +35,11 @@ from labrunner.runner.sitting.course import Course, Tallies
 from labrunner.runner.sitting.loop import RunLoop
 from labrunner.runner.sitting.publication import Publisher
 from labrunner.store.layout import RunPaths
-from labrunner.store.writing.writer import open_writer
+from labrunner.store.writing.writer import RunWriter, open_writer
 from labrunner.trial.assignment import Assignment
 
+Beside = Callable[[RunWriter], AbstractAsyncContextManager[None]]
+"""What goes on while a run is carried out."""
 GROUP: Final = 64
 _FILES: Final = {
     "benchmark_prediction_record_v1": "predictions",
@@ -69,6 +72,7 @@ async def coordinate(
     paths: RunPaths,
     on_finished: Callable[[SlotRows], None],
     executor: Executor | None = None,
+    beside: Beside | None = None,
 ) -> None:
     """Carry out a run, on the idle executor unless another one is given."""
     schedule = Schedule.of(experiment)
@@ -82,8 +86,9 @@ async def coordinate(
             grace_s=5.0,
         )
         course = Course(tallies=Tallies(planned=len(schedule)), on_finished=on_finished)
-        await RunLoop(plan, executor or IdleExecutor(), writer, course, Resumption()).run()
-        await writer.settle()
+        async with beside(writer) if beside is not None else nullcontext():
+            await RunLoop(plan, executor or IdleExecutor(), writer, course, Resumption()).run()
+            await writer.settle()
         committed = writer.counts().committed
     assert committed == len(schedule), f"{committed} of {len(schedule)} committed"
 

@@ -21,6 +21,7 @@ TINY = {
     "docker": {"trials": 2, "concurrency": 2},
     "gateway": {"requests": 3, "pieces": 3, "streams": 2, "calls": 200, "trials": 2},
     "memory": {"trials": 20, "concurrency": 4},
+    "cluster": {"trials": 240, "nodes": 4, "per_node": 4},
     "start": {"starts": 1},
     "recover": {"trials": 20},
     "retry": {"trials": 20},
