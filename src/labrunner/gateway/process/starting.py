@@ -25,9 +25,6 @@ _KEPT: Final = frozenset(
     }
 )
 """Variables that say where libraries are and how the world is reached; no others: they may hold keys."""
-_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_TRIM_THRESHOLD_": str(4 << 20)}
-"""For the C library. asyncio reads into 256 KiB each time, however little comes: unless told otherwise, glibc
-has the kernel map that anew for every piece of a stream, which costs more than all that is done with it."""
 
 
 def start_daemon(place: GatewayPlace) -> int:
@@ -35,7 +32,6 @@ def start_daemon(place: GatewayPlace) -> int:
     place.make()
     env = {name: value for name, value in os.environ.items() if name.upper() in _KEPT}
     env["PYTHONPATH"] = os.pathsep.join(str(Path(each).resolve()) for each in sys.path)
-    env |= _MEMORY
     argv = [sys.executable, "-X", "utf8", "-c", _START, str(place.folder)]
     log = (str(place.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     streams = [
