@@ -67,16 +67,41 @@ def test_ids_that_are_whole_numbers_become_text(bench: Bench) -> None:
     assert task.id == "7"
 
 
-# Where the same row is said to stand, by the kind of file.
+# Where the same row is said to stand, by the kind of file, and of how many rows it is said.
 WRONG = {"parquet": "rows.parquet", "jsonl": "rows.jsonl:1", "csv": "rows.csv:2"}
-MISSING = "title: there is no such column; there are: instance_id, problem_statement, repo, patch"
+MISSING = "title: there is no such column{}; there are: instance_id, problem_statement, repo, patch"
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_missing_column_is_refused_with_those_that_are_there(bench: Bench, kind: str) -> None:
     name = write_rows(bench, kind)
     told = bench.complaint(f"{HEAD}tasks: {{file: {name}, fields: {{id: instance_id, input: title}}}}\n")
-    assert f"{WRONG[kind]}: {MISSING}" in told.splitlines()
+    of = "" if kind == "parquet" else " in any of 2 rows"
+    assert [line for line in told.splitlines() if "title" in line] == [f"{WRONG[kind]}: {MISSING.format(of)}"]
+
+
+def test_a_column_that_some_rows_lack_is_said_once_with_their_number(bench: Bench) -> None:
+    lines = ['{"id": "a", "q": "x"}', *(f'{{"id": "b{n}"}}' for n in range(70))]
+    (bench.root / "t.jsonl").write_text("\n".join(lines))
+    told = bench.complaint(f"{HEAD}tasks: {{file: t.jsonl, fields: {{id: id, input: q}}}}\n")
+    assert told == "t.jsonl:2: q: there is no such column in 70 of 71 rows, here first; there are: id"
+
+
+def test_what_is_wrong_with_a_field_of_many_rows_is_said_once_with_their_number(bench: Bench) -> None:
+    (bench.root / "t.jsonl").write_text("".join(f'{{"id": "b{n}", "q": "x", "t": 5}}\n' for n in range(70)))
+    told = bench.complaint(f"{HEAD}tasks: {{file: t.jsonl, fields: {{id: id, input: q, image: t}}}}\n")
+    assert told == "t.jsonl:1: image: must be text, found the number 5; quote it (and so in 69 more rows)"
+
+
+@pytest.mark.parametrize(
+    "fields", ["{id: id, input: q, input.prompt: p}", "{id: id, input.prompt: p, input: q}"]
+)
+def test_a_field_beside_a_part_of_it_is_refused_and_not_dropped(bench: Bench, fields: str) -> None:
+    (bench.root / "t.jsonl").write_text('{"id": "a", "q": "x", "p": "y"}\n')
+    told = bench.complaint(f"{HEAD}tasks: {{file: t.jsonl, fields: {fields}}}\n")
+    assert told.endswith(
+        "fields: 'input.prompt' stands beside 'input', which sets all of it; keep one of them"
+    )
 
 
 @pytest.mark.parametrize(

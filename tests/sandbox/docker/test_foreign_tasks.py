@@ -137,6 +137,20 @@ def test_the_oracle_solves_a_harbor_task(tmp_path: Path, ash: str) -> None:
     assert carry_out("harbor:../one", tmp_path / "solved", "--agent", "oracle")[1] == {"one": 1.0}
 
 
+def test_tests_and_health_checks_run_as_the_user_that_the_image_itself_says(tmp_path: Path, ash: str) -> None:
+    """By a variable of the Dockerfile, which nobody but the image can tell, as it is with a base image."""
+    who = f"#!/bin/sh\nid -u >{REWARD}.txt\n"
+    check = "[environment.healthcheck]\ncommand = '[ $(id -u) = 1234 ]'\nretries = 1\n"
+    write_task(
+        tmp_path / "one",
+        f"{TOML}\n{check}",
+        test=who,
+        dockerfile=f"FROM {ash}\nARG WHO=app\nUSER $WHO\nWORKDIR /app\n",
+    )
+    _, scores = run("harbor:one", tmp_path, *DOES_NOTHING)
+    assert scores["one"]["primary_metric_value"] == 1234
+
+
 @pytest.mark.torture
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])

@@ -50,4 +50,5 @@ def import_(
     if written.left_out:
         make_console().print(show_refusals(written.left_out, written.tasks + len(written.left_out)))
     say(f"wrote {format_count(written.tasks, 'task')} to {output}")
-    say(f"next: lab run {shlex.quote(str(output))} {flag('agent')} oracle")
+    with_agent = [] if written.agent is None else [flag("agent"), written.agent]
+    say(f"next: {shlex.join(['lab', 'run', str(output), *with_agent])}")

@@ -6,6 +6,7 @@ A message says what was found and what would be right. Pydantic's own words neve
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from datetime import date, time
 from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -39,7 +40,7 @@ class Problems:
 
     def stop_if_any(self) -> None:
         """Raise what was found."""
-        errors = [InputError(where, problem) for where, problem in sorted(self._found, key=_by_line)]
+        errors = [InputError(where, problem) for where, problem in _fold(sorted(self._found, key=_by_line))]
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -80,6 +81,12 @@ def found(value: object) -> str:
             return "a list"
         case dict():
             return "a map"
+        case date():
+            return "a date"
+        case time():
+            return "a time of day"
+        case bytes():
+            return "bytes"
         case _:
             return f"a {type(value).__name__}"
 
@@ -106,6 +113,27 @@ def _by_line(problem: tuple[str, str]) -> tuple[str, int]:
     """Sort problems as an author meets them in each file; those of one line stay as they were found."""
     match = re.match(r"(.*?):(\d+)(?::|$)", problem[0])
     return ("", 0) if match is None else (match[1], int(match[2]))
+
+
+def _fold(problems: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Say once, and of how many rows, what is wrong with the same field of several rows of a task file."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for where, problem in problems:
+        match = _ROW.fullmatch(where)
+        key = (where, problem) if match is None else (match["file"], match["rest"], problem)
+        places.setdefault(key, []).append(where)
+    return [(wheres[0], f"{key[-1]}{_and_others(wheres)}") for key, wheres in places.items()]
+
+
+def _and_others(wheres: list[str]) -> str:
+    more = len(wheres) - 1
+    return f" (and so in {more:,} more row{'s' if more > 1 else ''})" if more else ""
+
+
+_ROW: Final = re.compile(
+    r"(?P<file>.+?\.(?:jsonl|ndjson|json|csv|parquet))(?::\d+|: row \d+|: task \d+)(?P<rest>: .*|)"
+)
+"""Where a field of a row of a task file stands."""
 
 
 def _is_tag(part: str | int) -> bool:

@@ -5,6 +5,7 @@ field out. Ids that are whole numbers become text.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from labrunner.experiment.authoring.problems import found, listed
@@ -16,21 +17,50 @@ def rename(rows: Iterator[Row], request: SourceRequest) -> Iterator[Row]:
     names = {name: column for name, column in request.names.items() if _is_known(name, request)}
     if "id" not in request.names:
         request.problems.add(f"{request.where}: fields", "must say what the file calls id")
+    lacks = {column: _Lack() for column in names.values()}
+    total = 0
     for row in rows:
         if not isinstance(row.data, dict):
             told = f"must be a map, found {found(row.data)}"
             request.problems.add(row.origin.where(()), told)
             continue
+        total += 1
         missing = [column for column in names.values() if column not in row.data]
         for column in missing:
-            told = f"there is no such column; there are: {listed(map(str, row.data))}"
-            request.problems.add(row.origin.where((column,)), told)
+            lacks[column].note(row)
         if not missing:
             yield Row(data=_renamed(row.data, names), origin=row.origin)
+    for column, lack in lacks.items():
+        lack.tell(column, total, request)
+
+
+@dataclass(slots=True)
+class _Lack:
+    """Rows without a column: all of them are one problem."""
+
+    rows: int = 0
+    first: Row | None = None
+
+    def note(self, row: Row) -> None:
+        self.rows += 1
+        self.first = self.first or row
+
+    def tell(self, column: str, total: int, request: SourceRequest) -> None:
+        if self.first is None:
+            return
+        which = f" in any of {total:,} rows" if self.rows == total > 1 else ""
+        which = which or (f" in {self.rows:,} of {total:,} rows, here first" if total > 1 else "")
+        told = f"there is no such column{which}; there are: {listed(map(str, self.first.data))}"
+        request.problems.add(self.first.origin.where((column,)), told)
 
 
 def _is_known(name: str, request: SourceRequest) -> bool:
-    if name.partition(".")[0] in request.known:
+    first, dot, _ = name.partition(".")
+    if dot and first in request.names:
+        told = f"'{name}' stands beside '{first}', which sets all of it; keep one of them"
+        request.problems.add(f"{request.where}: fields", told)
+        return False
+    if first in request.known:
         return True
     told = f"no field of a task is called '{name}'; known fields: {', '.join(request.known)}"
     request.problems.add(f"{request.where}: fields", told)
@@ -47,6 +77,6 @@ def _renamed(data: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
             value = str(value)
         if not inner:
             row[first] = value
-        elif isinstance(below := row.setdefault(first, {}), dict):
-            below[inner] = value
+        else:
+            row.setdefault(first, {})[inner] = value
     return row

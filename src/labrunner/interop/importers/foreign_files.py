@@ -41,3 +41,10 @@ def read_foreign(path: Path) -> str:
     if len(data) > MOST:
         raise OSError(errno.EFBIG, f"it is larger than {MOST >> 20} MiB")
     return data.decode("utf-8")
+
+
+def tell_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text could not be read, in words."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 text (byte {error.start})"
+    return f"can't be read: {error.strerror}"

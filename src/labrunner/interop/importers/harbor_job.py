@@ -5,12 +5,14 @@ else that is not mapped is refused by file and field. Paths start from the job f
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from labrunner.errors import InputError, InputErrors
 from labrunner.experiment.authoring.document import read_document
+from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.sources.importers import Imported
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, refuse_unknown, take_variables
 from labrunner.interop.importers.harbor import experiment_fields, find_tasks, place_row
@@ -43,10 +45,35 @@ REFUSED: Final[Mapping[str, str]] = {
     "orchestrator": "is Harbor's old form; write n_concurrent_trials",
 }
 _PARTS: Final[Mapping[str, Mapping[str, object]]] = {
-    "environment": {"type": "docker", "force_build": False, "delete": True, "stream": None},
+    "environment": {
+        "type": "docker",
+        "force_build": False,
+        "delete": True,
+        "stream": False,
+        "cpu_enforcement_policy": "auto",
+        "memory_enforcement_policy": "auto",
+    },
     "verifier": {"disable": False},
 }
-"""Parts of a job of which only this can be had."""
+"""Parts of a job of which only this can be had: what Harbor writes where nobody said anything."""
+_RETRIES: Final[Mapping[str, object]] = {
+    "wait_multiplier": 1.0,
+    "min_wait_sec": 1.0,
+    "max_wait_sec": 60.0,
+    "exclude_exceptions": (
+        "AgentAuthenticationError",
+        "AgentSafetyRefusalError",
+        "AgentTimeoutError",
+        "ApiUsageLimitError",
+        "ModelNotFoundError",
+        "RewardFileEmptyError",
+        "RewardFileNotFoundError",
+        "UnsupportedModelParametersError",
+        "VerifierOutputParseError",
+        "VerifierTimeoutError",
+    ),
+}
+"""The same of `retry`, which means nothing here: what is tried again follows from an error's cause."""
 _DIALECTS: Final = {"anthropic": "anthropic", "openai": "openai", "gemini": "gemini", "google": "gemini"}
 _KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 _NAMES: Final = {"nop": "noop", "qwen-coder": "qwen-code"}
@@ -97,7 +124,7 @@ def _refuse_rest(job: ForeignTable) -> None:
         table = job.below(part)
         for name, value in table.values.items():
             if value not in (None, [], {}) and not _is_same(value, allowed.get(name)):
-                table.refuse(name, f"{value!r} can't be had here")
+                table.refuse(name, f"{found(value)} can't be had here")
 
 
 def _says_nothing(value: object) -> bool:
@@ -112,7 +139,8 @@ def _is_same(value: object, wanted: object) -> bool:
 def _retries(job: ForeignTable) -> int:
     retry = job.below("retry")
     for name, value in retry.values.items():
-        if name != "max_retries" and value not in (None, [], {}):
+        own = tuple(sorted(value)) if _is_texts(value) else value
+        if name != "max_retries" and value not in (None, [], {}) and own != _RETRIES.get(name):
             retry.refuse(name, "what is tried again, and after how long, follows from the cause of an error")
     return 0 if _is_same(retry.values.get("max_retries"), 0) else retry.count("max_retries") or 0
 
@@ -181,20 +209,29 @@ def _folders(job: ForeignTable, base: Path) -> Iterator[Path]:
     """Task folders that a job names."""
     for position, given in enumerate(_maps(job, "datasets")):
         table = ForeignTable(values=given, refusals=job.refusals, name=f"datasets.{position}")
-        refuse_unknown(
-            table, ("path", "task_names", "exclude_task_names", "n_tasks"), "what is read of a data set here"
-        )
+        known = ("path", "task_names", "exclude_task_names", "n_tasks")
+        refuse_unknown(_spoken(table), known, "what is read of a data set here")
         place = _place(table, base)
         if place is not None:
             wanted, unwanted = table.texts("task_names") or ["*"], table.texts("exclude_task_names")
-            found = [each for each in find_tasks(place) if _is_taken(each.name, wanted, unwanted)]
-            yield from found[: table.count("n_tasks")]
+            folders = [each for each in find_tasks(place) if _is_taken(each.name, wanted, unwanted)]
+            yield from folders[: table.count("n_tasks")]
     for position, given in enumerate(_maps(job, "tasks")):
         table = ForeignTable(values=given, refusals=job.refusals, name=f"tasks.{position}")
-        refuse_unknown(table, ("path",), "what is read of a task here")
+        refuse_unknown(_spoken(table), ("path",), "what is read of a task here")
         place = _place(table, base)
         if place is not None:
             yield place
+
+
+def _spoken(table: ForeignTable) -> ForeignTable:
+    """Without fields that say nothing."""
+    values = {name: value for name, value in table.values.items() if not _says_nothing(value)}
+    return replace(table, values=values)
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _place(table: ForeignTable, base: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from labrunner.experiment.allowlist import parse_line
+from labrunner.experiment.authoring.problems import found
 from labrunner.interop.importers.foreign_values import ForeignTable
 
 _WORDS: Final = {"public": "full", "no-network": "none"}
@@ -15,7 +16,7 @@ def find_baseline(environment: ForeignTable) -> Any:  # noqa: ANN401 - a network
         return own
     allowed = environment.values.get("allow_internet")
     if allowed is not None and not isinstance(allowed, bool):
-        environment.refuse("allow_internet", f"must be true or false, found {allowed!r}")
+        environment.refuse("allow_internet", f"must be true or false, found {found(allowed)}")
     return "none" if allowed is False else "full"
 
 

@@ -4,16 +4,18 @@ Rules: every field is mapped exactly or refused by file and field (`harbor_field
 what happens and can't be had (compose files, trajectories, ignore lists) are refused by name.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from labrunner.errors import InputError
+from labrunner.experiment.authoring.problems import found
 from labrunner.interop.importers.dockerfile import ImageWords, read_dockerfile
-from labrunner.interop.importers.foreign_files import read_foreign, refuse_leaving
+from labrunner.interop.importers.foreign_files import read_foreign, refuse_leaving, tell_unreadable
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, number, take_variables
 from labrunner.interop.importers.harbor_fields import check_fields
 from labrunner.interop.importers.harbor_network import find_baseline, find_override
@@ -21,7 +23,7 @@ from labrunner.interop.importers.shims import read_shim
 
 FILE: Final = "task.toml"
 USER: Final = "LAB_TEST_USER"
-"""Tells the grader's script who runs the tests."""
+"""Tells the grader's script who runs the tests, where it is not the image's own user."""
 NO_LIMIT_S: Final = 365 * 24 * 3600.0
 """What stands for no limit at all."""
 BUILD_S: Final = 600.0
@@ -29,6 +31,7 @@ VERIFIER_S: Final = 600.0
 """Harbor's own defaults."""
 SETUP_S: Final = 120.0
 _CANARY: Final = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
+_EXACT: Final = 2**53
 _SIZES: Final = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 _OWN_FOLDERS: Final = ("/tests", "/logs", "/agentlab")
 _NOT_FOR_GRADERS: Final = ("PYTHON", "LD_", "PYTEST_")
@@ -68,10 +71,8 @@ def _read_toml(path: Path, refusals: Refusals) -> dict[str, Any]:
         return tomllib.loads(read_foreign(path))
     except tomllib.TOMLDecodeError as error:
         refusals.add("", f"is not valid TOML: {error}")
-    except UnicodeDecodeError as error:
-        refusals.add("", f"is not UTF-8 text (byte {error.start})")
-    except OSError as error:
-        refusals.add("", f"can't be read: {error.strerror}")
+    except (OSError, UnicodeDecodeError) as error:
+        refusals.add("", tell_unreadable(error))
     return {}
 
 
@@ -111,15 +112,16 @@ class _TaskReading:
         return {name: value for name, value in row.items() if value not in (None, {}, [])}
 
     def _check_words(self) -> None:
-        version = self._table.values.get("schema_version", self._table.values.get("version", "1.4"))
+        said = "schema_version" if "schema_version" in self._table.values else "version"
+        version = self._table.values.get(said, "1.4")
         if not isinstance(version, str) or not re.fullmatch(r"1(\.\d+)?", version):
-            self._table.refuse("schema_version", f"schemas 1.x are read, found {version!r}")
+            self._table.refuse(said, f"schemas 1.x are read, found {found(version)}")
         if str(self._environment.values.get("os", "linux")).lower() != "linux":
             self._environment.refuse("os", "only linux is built")
         mode = self._verifier.values.get("environment_mode")
         if mode not in (None, "shared"):
             told = "a verifier with a container of its own is not built; shared is"
-            self._verifier.refuse("environment_mode", f"{told}, found {mode!r}")
+            self._verifier.refuse("environment_mode", f"{told}, found {found(mode)}")
 
     def _check_files(self) -> None:
         for name, problem in _REFUSED_FILES.items():
@@ -137,17 +139,15 @@ class _TaskReading:
         try:
             return read_dockerfile(path)
         except (OSError, UnicodeDecodeError) as error:
-            self._refusals.of(path).add("", f"can't be read: {error}")
+            self._refusals.of(path).add("", tell_unreadable(error))
             return ImageWords()
 
     def _prompt(self) -> str:
         path = self._folder / "instruction.md"
         try:
             return without_canary(read_foreign(path))
-        except UnicodeDecodeError as error:
-            self._refusals.of(path).add("", f"is not UTF-8 text (byte {error.start})")
-        except OSError as error:
-            self._refusals.of(path).add("", f"can't be read: {error.strerror}")
+        except (OSError, UnicodeDecodeError) as error:
+            self._refusals.of(path).add("", tell_unreadable(error))
         return ""
 
     def _container(self) -> dict[str, Any]:
@@ -191,12 +191,12 @@ class _TaskReading:
         return folder
 
     def _resources(self) -> dict[str, Any]:
-        found = {
+        limits = {
             "cpus": self._environment.amount("cpus"),
             "memory_mb": self._megabytes("memory"),
             "disk_mb": self._megabytes("storage"),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in limits.items() if value is not None}
 
     def _megabytes(self, name: str) -> int | None:
         """A size as it is written now, or as it was: `2G`. Both must agree."""
@@ -254,7 +254,6 @@ class _TaskReading:
                 "-c",
                 escape(read_shim("harbor_setup")),
                 "setup",
-                (self._image.user or "").partition(":")[0],
                 *words,
             ],
             "timeout_s": SETUP_S + limit_s,
@@ -269,11 +268,7 @@ class _TaskReading:
             if name.startswith(_NOT_FOR_GRADERS) and "$" not in value
         }
         env |= take_variables(self._verifier, "env", secrets)
-        user = self._verifier.user("user") or self._image.user
-        if self._image.user is not None and "$" in self._image.user:
-            told = "who that is, is not known before the image is built; write the name"
-            dockerfile = self._refusals.of(self._folder / "environment" / "Dockerfile")
-            dockerfile.add("USER", f"{self._image.user!r}: {told}")
+        user = self._verifier.user("user")
         if user is not None:
             env[USER] = escape(user)
         grader = {
@@ -300,7 +295,7 @@ class _TaskReading:
             name = f"artifacts.{position}"
             path = entry.get("source") if isinstance(entry, dict) else entry
             if not isinstance(path, str) or not path or ".." in PurePosixPath(path).parts:
-                self._refusals.add(name, f"must be a path without '..', found {path!r}")
+                self._refusals.add(name, f"must be a path without '..', found {found(path)}")
                 continue
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if key != "source" and value not in (None, [], "", "main"):
@@ -312,11 +307,12 @@ class _TaskReading:
 
     def _tags(self) -> list[str]:
         own = self._table.below("metadata").values.get("tags")
-        tags = own if isinstance(own, list) else []
+        tags = own if _is_texts(own) else []
         return [tag for tag in dict.fromkeys([*tags, *self._table.below("task").texts("keywords")]) if tag]
 
     def _metadata(self) -> dict[str, Any]:
-        free = {name: value for name, value in self._table.below("metadata").values.items() if name != "tags"}
+        written = self._table.below("metadata").values.items()
+        free = {name: value for name, value in written if name != "tags" or not _is_texts(value)}
         harbor = {
             "task": {**self._table.below("task").values},
             "source": self._table.values.get("source"),
@@ -325,13 +321,18 @@ class _TaskReading:
         return {name: plain(value) for name, value in {**free, **({"harbor": told} if told else {})}.items()}
 
 
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
 def plain(value: Any) -> Any:  # noqa: ANN401 - foreign TOML
-    """TOML as JSON: dates become text."""
+    """TOML as JSON: dates become text, and so do numbers that JSON can't hold exactly."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list):
         return [plain(each) for each in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    is_number = isinstance(value, int | float) and math.isfinite(value) and abs(value) <= _EXACT
+    return value if value is None or is_number or isinstance(value, str | bool) else str(value)
 
 
 def without_canary(text: str) -> str:

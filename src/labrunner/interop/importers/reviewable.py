@@ -43,6 +43,8 @@ class Written:
     tasks: int
     left_out: Mapping[str, Sequence[InputError]]
     """Tasks that can't be run here, with the reasons."""
+    agent: str | None
+    """An agent that it can be tried with; None where it names agents of its own."""
 
 
 def write_import(
@@ -62,7 +64,16 @@ def write_import(
         _compare(document, made, f"{kind}:{source}")
         _sync(made)
         put_in_place(made, folder, replaces=False)
-    return Written(folder=folder, tasks=len(document.data["tasks"]), left_out=left_out)
+    return Written(
+        folder=folder, tasks=len(document.data["tasks"]), left_out=left_out, agent=_find_agent(document)
+    )
+
+
+def _find_agent(document: Document) -> str | None:
+    parts = [document.data, *document.data.get("variants", ())]
+    if any({"use", "command"} & set(part.get("agent", ())) for part in parts):
+        return None
+    return "oracle" if all(row.get("solution") for row in document.data["tasks"]) else "noop"
 
 
 def choose(document: Document, patterns: Sequence[str]) -> Document:

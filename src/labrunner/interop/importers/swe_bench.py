@@ -6,7 +6,7 @@ commit is taken out before the agent begins.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ READERS: Final[Mapping[str, str]] = {
     **{f"parse_log_{name}": name for name in ("django", "matplotlib", "seaborn", "sympy")},
 }
 """Log parsers of the harness by name, and which of ours reads the same."""
+_IMAGES: Final = ("image", "image_name", "docker_image")
 _TOLD: Final = ("repo", "version", "base_commit", "created_at", "difficulty", "environment_setup_commit")
 _FIND_PYTHON: Final = (
     'for python in /opt/miniconda3/bin/python3 python3; do command -v "$python" >/dev/null && '
@@ -96,6 +97,16 @@ def _read(row: Row) -> tuple[str, dict[str, Any], list[InputError]]:
     name = data.get("instance_id")
     if not isinstance(name, str) or not name:
         raise InputError(row.origin.where(("instance_id",)), f"must be text, found {found(name)}")
+    _check(data, refuse)
+    lists = {field: _tests(data.get(field)) for field in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+    for field, tests in lists.items():
+        if tests is None:
+            refuse(field, f"must be a list of tests, found {found(data.get(field))}")
+    return name, {} if reasons else _task(name, data, lists), reasons
+
+
+def _check(data: Mapping[str, Any], refuse: Callable[[str, str], None]) -> None:
+    """Refuse what can't be had of a row, field by field."""
     for field in ("problem_statement", "base_commit", "eval_script", "log_parser"):
         if not isinstance(data.get(field), str) or not data[field].strip():
             told = (
@@ -105,15 +116,13 @@ def _read(row: Row) -> tuple[str, dict[str, Any], list[InputError]]:
     parser = data.get("log_parser")
     if isinstance(parser, str) and parser and parser not in READERS:
         refuse("log_parser", f"{parser!r} is not read here; known: {', '.join(READERS)}")
-    if data.get("eval_type", "pass_and_fail") not in {"pass_and_fail", "fail_only"}:
-        refuse("eval_type", f"must be pass_and_fail or fail_only, found {data['eval_type']!r}")
+    if data.get("eval_type", "pass_and_fail") not in ("pass_and_fail", "fail_only"):
+        refuse("eval_type", f"must be pass_and_fail or fail_only, found {found(data['eval_type'])}")
+    for field in ("repo", "patch", *_IMAGES):
+        if not isinstance(data.get(field), str | None):
+            refuse(field, f"must be text, found {found(data[field])}")
     if data.get("image_assets") not in (None, "", "{}", {}):
         refuse("image_assets", "pictures that tests compare with are not fetched")
-    lists = {field: _tests(data.get(field)) for field in ("FAIL_TO_PASS", "PASS_TO_PASS")}
-    for field, tests in lists.items():
-        if tests is None:
-            refuse(field, f"must be a list of tests, found {found(data.get(field))}")
-    return name, {} if reasons else _task(name, data, lists), reasons
 
 
 def _task(name: str, data: Mapping[str, Any], lists: Mapping[str, list[str] | None]) -> dict[str, Any]:
@@ -137,7 +146,7 @@ def _task(name: str, data: Mapping[str, Any], lists: Mapping[str, list[str] | No
 
 def _image(name: str, data: Mapping[str, Any]) -> str:
     """The image that a row names, or the one that its name stands for."""
-    named = next((data[field] for field in ("image", "image_name", "docker_image") if data.get(field)), None)
+    named = next((data[field] for field in _IMAGES if data.get(field)), None)
     return str(named) if named is not None else IMAGE.format(name.lower().replace("__", "_1776_"))
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from labrunner.errors import InputError
 from labrunner.experiment.authoring.document import read_document
+from labrunner.experiment.authoring.problems import found
 from labrunner.experiment.sandbox_kinds import DOCKER
 from labrunner.experiment.sources.importers import Imported
 from labrunner.interop.importers.dockerfile import ImageWords, read_dockerfile
-from labrunner.interop.importers.foreign_files import refuse_leaving
+from labrunner.interop.importers.foreign_files import refuse_leaving, tell_unreadable
 from labrunner.interop.importers.foreign_values import ForeignTable, Refusals, escape, refuse_unknown
 from labrunner.interop.importers.shims import read_shim
 from labrunner.solve.resolving.compose import Surroundings, read_service
@@ -81,10 +82,10 @@ def _find_tasks(path: Path) -> Iterator[Path]:
     if (path / FILE).is_file():
         yield path
         return
-    found = sorted(each for each in path.iterdir() if each.is_dir() and (each / FILE).is_file())
-    if not found:
+    folders = sorted(each for each in path.iterdir() if each.is_dir() and (each / FILE).is_file())
+    if not folders:
         raise InputError(str(path), f"neither it nor a folder in it has a {FILE}")
-    yield from found
+    yield from folders
 
 
 class _Reading:
@@ -136,7 +137,7 @@ class _Reading:
         if table.text("instruction") is None:
             table.refuse("instruction", "is missing")
         if table.values.get("parser_name", "pytest") != "pytest":
-            told = f"only pytest's summary is read, found {table.values['parser_name']!r}"
+            told = f"only pytest's summary is read, found {found(table.values['parser_name'])}"
             table.refuse("parser_name", told)
         if table.values.get("run_tests_in_same_shell"):
             table.refuse(
@@ -179,11 +180,8 @@ class _Reading:
             return None
         try:
             words = read_dockerfile(dockerfile)
-        except UnicodeDecodeError as error:
-            told.add("", f"is not UTF-8 text (byte {error.start})")
-            return None
-        except OSError as error:
-            told.add("", f"can't be read: {error.strerror}")
+        except (OSError, UnicodeDecodeError) as error:
+            told.add("", tell_unreadable(error))
             return None
         if words.entrypoint:
             told.add("ENTRYPOINT", "would not be run: `lab` starts its containers itself")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests of a Harbor task as Harbor does, in fresh folders, and makes a score of their reward file.
-# LAB_TEST_USER says who runs them; empty: this user. Needs `cp`, `mkdir`, `chmod`, `rm`, `cat`, `mv`.
-who=$LAB_TEST_USER
+# LAB_TEST_USER says who runs them; empty: the image's own user. Needs `cp`, `mkdir`, `chmod`, `rm`, `cat`, `mv`.
+who=${LAB_TEST_USER:-${AGENTLAB_IMAGE_USER:-}}
 unset LAB_TEST_USER TMPDIR
 score=$AGENTLAB_BENCHMARK_SCORE_PATH log=/logs/verifier
 

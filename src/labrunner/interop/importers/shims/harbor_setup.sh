@@ -1,13 +1,23 @@
 #!/bin/sh
 # Makes the folders that Harbor makes before an agent begins, and waits for the task's health check, if it has one.
-# Arguments: who checks (empty: this user), the check's command, seconds between checks, for one check, of grace,
-# between checks in that time, and how many checks may fail in a row.
+# Arguments: the check's command, seconds between checks, for one check, of grace, between checks in that time, and
+# how many checks may fail in a row. Who checks is the image's own user.
 mkdir -p /logs/agent /logs/verifier /logs/artifacts && chmod 777 /logs/agent /logs/verifier /logs/artifacts || exit 1
-[ -n "$2" ] || exit 0
-who=$1 check=$2 interval=$3 limit=$4 grace=$5 early=$6 most=$7
+[ -n "$1" ] || exit 0
+who=${AGENTLAB_IMAGE_USER:-} check=$1 interval=$2 limit=$3 grace=$4 early=$5 most=$6
+who=${who%%:*}
+case $who in
+    '' | *[!0-9]*) ;;
+    *) # `su` wants a name
+        number=$who
+        while IFS=: read -r login _ own _; do
+            [ "$own" != "$number" ] || { who=$login && break; }
+        done </etc/passwd
+        ;;
+esac
 unset TMPDIR
 probe() {
-    if [ -z "$who" ]; then sh -c "$check" & else su -p -s /bin/sh "$who" -c "$check" & fi
+    if [ -z "$who" ] || [ "$who" = root ]; then sh -c "$check" & else su -p -s /bin/sh "$who" -c "$check" & fi
     probed=$!
     (sleep "$limit" && kill -9 "$probed") >/dev/null 2>&1 &
     timer=$!

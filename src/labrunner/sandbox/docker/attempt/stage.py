@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -129,8 +129,12 @@ class Stage:
         with SandboxFailed.during("scratch", f"making scratch folders below {self.spec.folders.scratch}"):
             place = make_scratch(self.spec.folders.scratch, phase.name)
             given = lend_input(self.spec.folders.inputs, phase.stdin)
+        env = {**phase.env, "AGENTLAB_IMAGE_USER": self.image.user}
         return script.Start(
-            phase=phase, user=self.user(phase), scratch=f"{AGENTLAB}/scratch/{place}", input=given
+            phase=replace(phase, env=env),
+            user=self.user(phase),
+            scratch=f"{AGENTLAB}/scratch/{place}",
+            input=given,
         )
 
     async def start(self, plan: str, first: Phase) -> None:
