@@ -128,6 +128,13 @@ def test_commands_are_written_as_one_would_type_them() -> None:
     assert format_command(("sh", "-c", "echo a b", "")) == "sh -c 'echo a b' ''"
 
 
+def test_of_a_whole_script_only_the_beginning_is_shown() -> None:
+    told = format_command(("sh", "-c", "echo $$1\n" * 500))
+    assert told.startswith("sh -c 'echo $$1\\necho")
+    assert told.endswith("… (4,500 characters, all in --json)")
+    assert len(told) < 200
+
+
 def test_the_plan_tells_who_answers_and_by_whose_key(experiment: Experiment) -> None:
     script = Folder(path="/e/answers.json", digest="sha256:1")
     models = (

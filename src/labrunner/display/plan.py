@@ -41,6 +41,8 @@ from labrunner.runner.upkeep.footprint import Footprint
 
 FIRST_TASKS: Final = 5
 FIRST_SLOTS: Final = 6
+LONGEST_WORD: Final = 400
+SHOWN_OF_SCRIPT: Final = 80
 
 
 def show_plan(
@@ -305,10 +307,19 @@ def _show_schedule(experiment: Experiment) -> RenderableType:
 
 
 def format_command(command: Sequence[str]) -> str:
-    """Write a command as one would type it; `${name}` stands where the sandbox fills in a path."""
+    """Write a command as one would type it; `${name}` stands where the sandbox fills in a path.
+
+    Of a whole script only how it begins: `--json` has all of it.
+    """
     return " ".join(
-        part if part and not set(part) & set(" '\"\\;&|<>()*?\n") else repr(part) for part in command
+        part if part and not set(part) & set(" '\"\\;&|<>()*?\n") else _quote(part) for part in command
     )
+
+
+def _quote(part: str) -> str:
+    if len(part) <= LONGEST_WORD:
+        return repr(part)
+    return f"{part[:SHOWN_OF_SCRIPT].rstrip()!r}… ({len(part):,} characters, all in --json)"
 
 
 def _first(items: Iterable[str], count: int) -> str:
