@@ -17,6 +17,7 @@ NAMES: Final = (
     "gateway",
     "memory",
     "cluster",
+    "nodes",
     "start",
     "recover",
     "retry",

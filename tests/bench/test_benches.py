@@ -22,6 +22,7 @@ TINY = {
     "gateway": {"requests": 3, "pieces": 3, "streams": 2, "calls": 200, "trials": 2},
     "memory": {"trials": 20, "concurrency": 4},
     "cluster": {"trials": 240, "nodes": 4, "per_node": 4},
+    "nodes": {"trials": 4, "kilospins": 1, "quick": 20},
     "start": {"starts": 1},
     "recover": {"trials": 20},
     "retry": {"trials": 20},
@@ -38,7 +39,13 @@ def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, cwd=REPOSITORY)
 
 
-@pytest.mark.parametrize("name", TINY)
+STARTS_A_CLUSTER = {"nodes"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.torture) if name in STARTS_A_CLUSTER else name for name in TINY],
+)
 def test_a_bench_prints_its_ratio_last_and_keeps_a_line(name: str, tmp_path: Path) -> None:
     if name in {"bubblewrap", "gateway"} and not works_here()[0]:
         pytest.skip(works_here()[1])
