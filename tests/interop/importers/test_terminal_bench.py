@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import InputError
-from labrunner.interop.importers.terminal_bench import import_terminal_bench
+from labrunner.interop.importers.terminal_bench import MAPPED, import_terminal_bench
 from tests.kit.interop.terminal_bench_tasks import COMPOSE, write_classic
 
 
@@ -59,3 +59,15 @@ def test_no_link_of_a_classic_task_carries_a_file_of_this_machine_into_its_conta
     (folder / name).rename(tmp_path / "secret")
     (folder / name).symlink_to(tmp_path / "secret")
     assert [str(each) for each in refusals_of(folder)] == [f"{folder}/{name}: leads out of the task's folder"]
+
+
+# Of `Task` in terminal-bench 0.2.18.
+SCHEMA = (
+    "instruction author_name author_email difficulty category tags parser_name max_agent_timeout_sec "
+    "max_test_timeout_sec run_tests_in_same_shell disable_asciinema estimated_duration_sec "
+    "expert_time_estimate_min junior_time_estimate_min"
+)
+
+
+def test_every_field_of_the_schema_is_known() -> None:
+    assert sorted(SCHEMA.split()) == sorted(MAPPED)
