@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from labrunner.display.checks import show_checks, show_warnings
 from labrunner.sandbox.door import Check
 from tests.kit.display.printing import to_text
@@ -29,3 +31,35 @@ def test_warnings_can_be_shown_alone() -> None:
     assert shown is not None
     assert to_text(shown) == "warning: limits: memory can't be limited here\n"
     assert show_warnings([GOOD, BAD]) is None
+
+
+def test_nodes_of_a_cluster_are_a_table_and_what_was_found_is_told_once() -> None:
+    docker = Check(name="docker", passed=True, message="Docker 27", node="n1")
+    image = Check(name="image", passed=True, message="app is there", node="n1")
+    missing = replace(image, passed=False, message="app can't be pulled", node="n2")
+    checks = [GOOD, docker, image, replace(docker, node="n2"), missing]
+    shown = to_text(show_checks(checks)).splitlines()
+    assert shown == [
+        "    check    found",
+        "────────────────────────────────",
+        "ok  storage  a local file system",
+        "",
+        "node  docker  image",
+        "───────────────────",
+        "n1    ok      ok",
+        "n2    ok      error",
+        "",
+        "       check   nodes  found",
+        "─────────────────────────────────────────",
+        "ok     docker  all    Docker 27",
+        "ok     image   n1     app is there",
+        "error  image   n2     app can't be pulled",
+        "",
+        "1 error: nothing can run before this is mended",
+    ]
+
+
+def test_a_warning_says_of_which_node_it_is() -> None:
+    shown = show_warnings([replace(DOUBTFUL, node="n2")])
+    assert shown is not None
+    assert to_text(shown) == "warning: limits on n2: memory can't be limited here\n"

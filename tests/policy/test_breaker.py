@@ -113,3 +113,23 @@ def test_after_zero_switches_it_off() -> None:
     breaker: Breaker[str] = Breaker(after=0)
 
     assert list(breaker.on_failure(Cause.SANDBOX, "a", 0.0).decide) == ["a"]
+
+
+def test_a_probe_that_came_to_no_end_is_made_again_at_once() -> None:
+    breaker = opened()
+    breaker.start_probe()
+    under_way = breaker.probe_at
+
+    breaker.on_cut_off(150.0)
+
+    assert under_way is None
+    assert (breaker.is_open, breaker.probe_at) == (True, 150.0)
+
+
+def test_what_came_to_no_end_changes_nothing_else() -> None:
+    breaker = opened()
+    due = breaker.probe_at
+
+    breaker.on_cut_off(101.0)
+
+    assert breaker.probe_at == due

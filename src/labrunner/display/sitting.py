@@ -17,6 +17,7 @@ from labrunner.errors import ExitCode
 from labrunner.records.encoding import canonical
 from labrunner.records.run import StatusRecord
 from labrunner.records.summary import SummaryRecord
+from labrunner.runner.plan import Plan
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.sitting.stopping import Interrupted
 from labrunner.sandbox.door import Check
@@ -61,12 +62,20 @@ def tell_opening(found: OpeningReport) -> None:
         say_aside(line)
 
 
+def _tell_at_once(plan: Plan) -> str:
+    """How many trials run at a time."""
+    if not plan.has_places_elsewhere:
+        return str(plan.concurrency)
+    is_capped = plan.experiment.policy.max_concurrency != "auto"
+    return f"at most {plan.concurrency}" if is_capped else "as many as nodes take"
+
+
 async def watch(live: Live) -> None:
     """Show progress on standard error, so that standard output stays clean."""
     with screen_may_go():
         say_aside(
             f"run {live.plan.run_id}: {format_count(live.tallies.planned, 'trial')}, "
-            f"{live.plan.concurrency} at once"
+            f"{_tell_at_once(live.plan)} at once"
         )
         tell_opening(live.writer.opening)
     started, before = time.monotonic(), live.writer.counts()

@@ -32,6 +32,8 @@ class Plan:
     """Where the run lies."""
     concurrency: int
     grace_s: float
+    has_places_elsewhere: bool = False
+    """Whether the executor has places of its own: then `concurrency` is a bound on them, and no more."""
     pace: RunPace = PACE
     carry_over: CarryOver | None = None
     """Results of earlier runs that are taken over beside the trials that run."""

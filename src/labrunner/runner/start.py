@@ -116,8 +116,8 @@ async def launch(beginning: Beginning, options: RunOptions, watch: Watch) -> Run
         paths = await asyncio.to_thread(_make_run, beginning, options)
     plan = make_plan(beginning, paths, options)
     executor = make_executor(beginning.experiment, options, plan.run_id, paths.trial_folders)
-    if find_places(executor) is not None and beginning.experiment.policy.max_concurrency == "auto":
-        plan = replace(plan, concurrency=max(1, len(plan.schedule)))  # as many as it has places
+    if find_places(executor) is not None:
+        plan = replace(plan, has_places_elsewhere=True, concurrency=_bound(plan))
     if beginning.reuse is not None:
         executor = judging(beginning.reuse, executor, paths)
     if beginning.stand_in_front is not None:
@@ -136,6 +136,12 @@ async def launch(beginning: Beginning, options: RunOptions, watch: Watch) -> Run
         raise problem from error
     finally:
         await executor.close()
+
+
+def _bound(plan: Plan) -> int:
+    """How many places elsewhere may be taken: as many as there are, unless somebody asked for fewer."""
+    asked = plan.experiment.policy.max_concurrency
+    return max(1, len(plan.schedule)) if asked == "auto" else asked
 
 
 async def _sit_down(

@@ -100,6 +100,10 @@ class Waiting:
         lines = (self.folder / ".lab/runs" / run_id / "commits.jsonl").read_text().splitlines()
         return str(json.loads(lines[-1])["chain"])
 
+    def verdicts(self, run_id: str) -> list[str]:
+        lines = (self.folder / ".lab/runs" / run_id / "facts/trials.jsonl").read_text().splitlines()
+        return [json.loads(line)["verdict"] for line in lines]
+
     def nodes(self, run_id: str) -> set[str | None]:
         lines = (self.folder / ".lab/runs" / run_id / "facts/timings.jsonl").read_text().splitlines()
         return {each.get("node") for line in lines for each in json.loads(line)["attempts"]}
@@ -171,6 +175,51 @@ def test_a_run_of_a_cluster_goes_on_here_and_one_from_here_there(waiting: Waitin
     assert done.code == 0, done.err
     assert waiting.digest("y") == here
     assert waiting.nodes("y") <= {*NAMES[3]}
+
+
+def test_kept_work_is_judged_on_nodes_and_what_failed_is_tried_again_there(waiting: Waiting) -> None:
+    waiting.run_here()
+    address = ("--executor", "ray", "--executor-address", waiting.cluster.address)
+    done = lab("regrade", "here", "--run-id", "again", *address, cwd=waiting.folder, timeout=300)
+    assert done.code == 0, done.err
+    assert waiting.nodes("again") <= {*NAMES[3]}
+    assert waiting.verdicts("again") == waiting.verdicts("here")
+    assert waiting.starts == []
+    waiting.go.touch()
+    done = lab("retry", "here", "--run-id", "retried", *address, cwd=waiting.folder, timeout=300)
+    assert done.code == 0, done.err
+    assert waiting.digest("retried") == waiting.digest("here")
+
+
+SECRET = "a-secret-value-that-is-nowhere-b81f"
+TELLS = """
+import os, pathlib
+pathlib.Path("told").write_text("not a secret: open-word-77c1")
+print(os.environ["TOKEN"])
+"""
+
+
+def test_a_secret_reaches_agents_and_no_disk(tmp_path: Path, cluster: RayCluster) -> None:
+    extra = f"keep: {{workspace: always}}\nexecutor: {{kind: ray, address: '{cluster.address}'}}\n"
+    folder = write_experiment(tmp_path / "w", agent=TELLS + AGENT_SHOUTS, tasks=2, extra=extra)
+    text = (folder / "experiment.yaml").read_text()
+    (folder / "experiment.yaml").write_text(text.replace("dir: agent,", "dir: agent, secrets: [TOKEN],"))
+    done = lab("run", "--run-id", "x", cwd=folder, env={"TOKEN": SECRET}, timeout=300)
+    assert done.code == 0, done.err
+    logs = list((folder / ".lab/runs/x/trials").glob("*/1/logs/agent.stdout"))
+    assert len(logs) == 2
+    assert all(log.stat().st_size for log in logs), "the agent had no secret to tell"
+    places = [cluster.folder, folder, tmp_path]
+    assert find_word(places, "open-word-77c1"), "nothing would be found this way"
+    assert find_word(places, SECRET) == []
+
+
+def find_word(places: list[Path], word: str) -> list[Path]:
+    """Files below some folders that hold a word; Ray's session is among them, with its logs."""
+    files = [
+        path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()
+    ]
+    return [path for path in files if word.encode() in path.read_bytes()]
 
 
 def test_a_node_that_falls_over_gives_its_slots_to_others(waiting: Waiting) -> None:

@@ -81,7 +81,7 @@ class RayCluster:
     def start(
         self, name: str, *, labels: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
     ) -> RayProcess:
-        """Start a node; the first one is the head."""
+        """Start a node, or one again that was stopped; the first one is the head."""
         mark = f"{self.folder.name}-{name}-{secrets.token_hex(4)}"
         own = {MARK: mark, "LAB_NODE_DIR": str(self.nodes_dir), "RAY_agent_register_timeout_ms": "100000"}
         log = (self.folder / f"{name}.log").open("wb")
@@ -110,13 +110,14 @@ class RayCluster:
         return "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*.log"))
 
     def _words(self, name: str, labels: Mapping[str, str]) -> list[str]:
-        where = f"127.0.0.{2 + len(self.nodes)}"
+        before = list(self.nodes)
+        where = f"127.0.0.{2 + (before.index(name) if name in before else len(before))}"
         common = ["--block", f"--node-ip-address={where}", f"--node-name={name}", "--num-cpus=1"]
         common += [f"--object-store-memory={STORE_BYTES}", "--disable-usage-stats"]
         common += ["--min-worker-port=0", "--max-worker-port=0"]
         if labels:
             common.append("--labels=" + ",".join(f"{key}={value}" for key, value in labels.items()))
-        if self.nodes:
+        if before and name != before[0]:
             return [*common, f"--address={self.address}"]
         head = ["--head", f"--port={self.port}", "--include-dashboard=false"]
         return [*common, *head, f"--temp-dir={self.folder}/ray"]

@@ -7,7 +7,7 @@ from labrunner.errors import DamagedRun
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import PhaseFact
 from labrunner.runner.leftovers.resumption import Situation, plan_resumption
-from labrunner.sandbox.door import Survivor
+from labrunner.sandbox.door import Survivor, SurvivorPhase
 from labrunner.store.buffering.attempts import AttemptNote
 
 HERE = "this-boot"
@@ -81,3 +81,23 @@ def test_a_container_that_is_gone_is_cut_off() -> None:
 def test_a_damaged_note_of_an_attempt_s_end_is_told_as_damage() -> None:
     with pytest.raises(DamagedRun, match=r"attempt 1 of a\.baseline\.0 ended, from the buffer: .*lab retry"):
         takes_up(note(barrier=b"{"))
+
+
+ELSEWHERE = msgspec.json.encode(BarrierNote(agent=PhaseFact(exit_status=0), boot_id=HERE, node="n1"))
+
+
+def standing(phase: SurvivorPhase, *, is_alive: bool) -> tuple[Survivor, ...]:
+    return (Survivor(token="t", trial_id="a.baseline.0", attempt=1, phase=phase, is_alive=is_alive),)
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_what_an_agent_left_on_a_node_is_not_looked_for_here(repeatable: bool) -> None:
+    assert not takes_up(note(barrier=ELSEWHERE), repeatable_grader=repeatable)
+
+
+def test_what_a_node_says_it_has_is_taken_up_whatever_was_started_again_here() -> None:
+    found = note(barrier=ELSEWHERE)
+    assert takes_up(found, standing("barrier", is_alive=False), has_rebooted=True)
+    started = note(barrier=ELSEWHERE, grader_started=True)
+    assert takes_up(started, standing("grader", is_alive=True), has_rebooted=True)
+    assert not takes_up(started, standing("grader", is_alive=False))

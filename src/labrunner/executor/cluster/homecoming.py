@@ -6,6 +6,7 @@ the way to it, before anybody hears how the attempt ended. What lay in the attem
 never a moment before what comes is whole, where somebody may still need it.
 """
 
+import errno
 import hashlib
 from pathlib import Path
 from typing import Final, Literal
@@ -24,6 +25,8 @@ Before = Literal["aside", "gone", "replaced"]
 """What becomes of a folder that lies there: a cut-off try is evidence; what came home once comes again; what
 was sent out from here is needed until its successor is whole."""
 _CHUNK: Final = 1 << 20
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EINVAL})
+"""No such file, or no plain one."""
 
 
 class Homecoming:
@@ -90,7 +93,9 @@ class Homecoming:
                 while chunk := file.read(_CHUNK):
                     state.update(chunk)
                     size += len(chunk)
-        except FileNotFoundError as error:
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
             raise SandboxFailed("files_damaged", f"{ref.path} did not come from the node") from error
         if (size, f"sha256:{state.hexdigest()}") != (ref.size, ref.digest):
             raise SandboxFailed("files_damaged", f"{ref.path} is not what the node says of it")

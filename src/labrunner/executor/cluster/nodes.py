@@ -276,7 +276,8 @@ class Nodes:
                 self._give_up(node, "; ".join(f"{each.name}: {each.message}" for each in failed))
                 return
             if self._is_watching:  # who was there when the run began was swept then
-                await node.reap(frozenset(self.orphaned.get(node.name, ())))
+                # What is gone on with by now is no orphan any more.
+                await node.reap(frozenset(self.orphaned.get(node.name, set()) | node.taken))
         except NodeLost as lost:
             self.lose(node, str(lost))
         except SandboxFailed as failure:

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -163,10 +163,10 @@ class RunPlace:
         """Every attempt's folder, those of cut-off tries among them."""
         return list(self.trials.glob("*/*"))
 
-    def remove_attempts(self, spare: Callable[[Path], bool]) -> None:
-        """Remove attempts' folders but those that are spared."""
+    def remove_attempts(self, spared: Collection[Path]) -> None:
+        """Remove attempts' folders but these, and those that somebody wants to look at."""
         for attempt in self.attempts():
-            if not spare(attempt) and not self.is_kept(attempt):
+            if attempt not in spared and not self.is_kept(attempt):
                 remove_if_possible(attempt)
         for trial in list(self.trials.iterdir()):
             if not any(trial.iterdir()):

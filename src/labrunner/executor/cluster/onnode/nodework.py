@@ -63,6 +63,8 @@ class NodeWork:
         self._lock = lock
         self._local = LocalExecutor(context, registry.remember())
         self._calls: dict[str, NodeCall] = {}
+        self._under_way: dict[str, Path] = {}
+        """Folders of attempts that this worker is at."""
         self._has_rebooted = _note_boot(place)
 
     @classmethod
@@ -103,12 +105,14 @@ class NodeWork:
             finally:
                 self._standing_of(token).unlink(missing_ok=True)
 
+        self._under_way[token] = folder
         keep = self._context.experiment.policy.keep.workspace
         return self._calls.setdefault(token, NodeCall(carry_out, folder, keep))
 
     def forget(self, token: str) -> None:
         """An attempt has been told to its end."""
         self._calls.pop(token, None)
+        self._under_way.pop(token, None)
 
     def acknowledge(self, token: str, seq: int) -> None:
         """A note has been heard."""
@@ -140,14 +144,11 @@ class NodeWork:
         """Remove what earlier workers left, but what is to be gone on with."""
         kept = [each for each in await self.survivors() if each.token in keep] if keep else []
         removed = await self._local.reap(keep)
-        spared = {(each.trial_id, str(each.attempt)) for each in kept}
-
-        def spare(attempt: Path) -> bool:
-            return (attempt.parent.name, attempt.name) in spared
-
-        await asyncio.to_thread(self._place.remove_attempts, spare)
+        spared = {self._context.trials_dir / each.trial_id / str(each.attempt) for each in kept}
+        spared |= set(self._under_way.values())
+        await asyncio.to_thread(self._place.remove_attempts, spared)
         for path in list(self._place.standing.iterdir()):
-            if path.stem not in keep:
+            if path.stem not in keep and path.stem not in self._calls:
                 path.unlink(missing_ok=True)
         return removed
 

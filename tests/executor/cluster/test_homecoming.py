@@ -1,0 +1,104 @@
+"""An attempt's files come home whole, or the attempt has failed."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.homecoming import Before, Homecoming
+from labrunner.executor.cluster.parcels import digest, pack
+from labrunner.records.cause import Cause
+from labrunner.records.completion import AttemptTiming, Completion, Failed, FileRef
+
+CONTENT = b'{"verdict": "pass"}'
+
+
+def ref(content: bytes = CONTENT, path: str = "out/score.json") -> FileRef:
+    return FileRef(path=path, digest=f"sha256:{hashlib.sha256(content).hexdigest()}", size=len(content))
+
+
+def completion(*files: FileRef) -> Completion:
+    timing = AttemptTiming(attempt=1, started_at="", ended_at="", host="", sandbox="process")
+    end = Failed(cause=Cause.SANDBOX, reason="x", message="x")
+    return Completion(
+        token="t", schedule_idx=0, trial_id="t1", attempt=1, end=end, files=files, timing=timing
+    )
+
+
+@pytest.fixture
+def pieces(tmp_path: Path) -> list[bytes]:
+    (tmp_path / "node" / "out").mkdir(parents=True)
+    (tmp_path / "node" / "out" / "score.json").write_bytes(CONTENT)
+    return list(pack(tmp_path / "node"))
+
+
+def come(root: Path, pieces: list[bytes], done: Completion, before: Before = "aside") -> None:
+    home = Homecoming(root, before)
+    try:
+        for piece in pieces:
+            home.take(piece, digest(piece))
+        home.finish(done)
+    finally:
+        home.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "left"), [("aside", ["1", "1.cut-1"]), ("gone", ["1"]), ("replaced", ["1"])]
+)
+def test_what_lay_there_gives_way(
+    tmp_path: Path, pieces: list[bytes], before: Before, left: list[str]
+) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    root.mkdir(parents=True)
+    (root / "old").touch()
+    come(root, pieces, completion(ref()), before)
+    assert (root / "out" / "score.json").read_bytes() == CONTENT
+    assert not (root / "old").exists()
+    assert sorted(path.name for path in root.parent.iterdir()) == left
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (ref(b"another"), "is not what the node says of it"),
+        (ref(path="out/none.json"), "did not come from the node"),
+    ],
+)
+def test_a_file_that_is_not_what_is_said_of_it_is_refused(
+    tmp_path: Path, pieces: list[bytes], told: FileRef, why: str
+) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    with pytest.raises(SandboxFailed, match=why):
+        come(root, pieces, completion(told))
+
+
+def test_a_piece_that_was_changed_on_the_way_is_refused(tmp_path: Path, pieces: list[bytes]) -> None:
+    home = Homecoming(tmp_path / "trials" / "t1" / "1", "aside")
+    with pytest.raises(SandboxFailed, match="is not what the node sent"):
+        home.take(pieces[0] + b" ", digest(pieces[0]))
+    home.close()
+
+
+def test_what_was_sent_out_stays_until_its_successor_is_whole(tmp_path: Path, pieces: list[bytes]) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    (root / "workspace").mkdir(parents=True)
+    with pytest.raises(SandboxFailed):
+        come(root, pieces, completion(ref(b"another")), "replaced")
+    assert (root / "workspace").is_dir()
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(CONTENT)
+    (tmp_path / "node" / "out").mkdir(parents=True)
+    (tmp_path / "node" / "out" / "score.json").symlink_to(tmp_path / "secret")
+    sent = list(pack(tmp_path / "node"))
+    with pytest.raises(SandboxFailed, match="did not come from the node"):
+        come(tmp_path / "trials" / "t1" / "1", sent, completion(ref()))
+
+
+def test_nothing_told_is_an_empty_folder(tmp_path: Path) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    come(root, [], msgspec.structs.replace(completion(), token="u"))
+    assert list(root.iterdir()) == []

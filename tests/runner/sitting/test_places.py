@@ -1,0 +1,43 @@
+"""Places that are an executor's own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from labrunner.executor.door import HasPlaces, find_places
+from labrunner.runner.sitting.course import Tallies
+from labrunner.runner.sitting.places import Places
+
+
+@dataclass
+class Elsewhere:
+    """Somebody with places that come and go."""
+
+    places: int = 0
+    trouble: str = "waiting for a node to join"
+    changed: Callable[[], None] | None = None
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        self.changed = changed
+
+
+async def test_no_more_are_free_than_there_are_now_and_than_is_asked_for() -> None:
+    own = Elsewhere()
+    assert isinstance(own, HasPlaces)
+    places = Places(2, Tallies(planned=9), has_budget=False, own=own)
+    await places.open()
+    assert (places.has_free, places.trouble) == (False, "waiting for a node to join")
+    own.places, own.trouble = 1, ""
+    assert own.changed is not None
+    own.changed()
+    assert places.changed.is_set()
+    assert (places.has_free, places.trouble) == (True, "")
+
+
+async def test_whoever_stands_in_front_hides_no_places() -> None:
+    @dataclass
+    class Front:
+        inner: object
+
+    own = Elsewhere(places=3)
+    assert find_places(Front(Front(own))) is own  # type: ignore[arg-type] # only what stands behind is looked at
+    assert find_places(Front(object())) is None  # type: ignore[arg-type] # the same
