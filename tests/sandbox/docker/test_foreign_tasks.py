@@ -303,12 +303,14 @@ def test_nothing_that_an_agent_does_to_its_repository_moves_or_hides_its_patch(
     instance["FAIL_TO_PASS"].append("t.py::test_clean")
     path.write_text(json.dumps(instance) + "\n")
     hides = ("--set", f"agent.command=[sh, -c, {json.dumps(HIDES)}]")
-    _, scores = run(target, tmp_path, *hides, "--set", "grader.network=none")
+    _, scores = run(target, tmp_path, *hides, "--set", "grader.network=none", "--keep-workspace", "always")
     metrics = scores["one"]["metrics"]
     assert metrics.pop("patch_applied") is True
     assert (scores["one"]["primary_metric_value"], metrics["FAIL_TO_PASS"]) == (1.0, 2)
     [folder] = (tmp_path / ".lab" / "runs").glob("[!.]*")
     [row] = map(json.loads, (folder / "benchmark" / "predictions.jsonl").read_text().splitlines())
+    shown = lab("shell", "last", "0", "--", "sh", "-c", "cat $AGENTLAB_PATCH_PATH", cwd=tmp_path)
+    assert shown.out == row["prediction"]["value"], shown.err
     assert [line for line in row["prediction"]["value"].splitlines() if line[:1] in "+-"] == [
         "--- a/answer.txt",
         "+++ b/answer.txt",

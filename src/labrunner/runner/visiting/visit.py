@@ -15,7 +15,7 @@ from typing import Final, Literal
 from labrunner.errors import InputError, SetupFailed
 from labrunner.experiment.resolved import Experiment, Network
 from labrunner.experiment.schedule import Slot
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, PATCH_FILE
 from labrunner.files.scraps import SHELL, find_scraps, scrap_folder
 from labrunner.files.strangers.copying import copy_tree
 from labrunner.files.strangers.removal import remove, remove_if_possible
@@ -155,7 +155,8 @@ def _lay_out(scene: AttemptScene, place: Whereabouts) -> None:
         with SetupFailed.during("workspace_unreadable", f"copying what was kept in {place.work}"):
             for kept in filter(Path.is_dir, (place.work / name for name in COPIED)):
                 copy_tree(kept, folders.root / kept.name)
-            copy_recorded(place.work / LAYER, folders.root / LAYER)
+            for name in (LAYER, PATCH_FILE):
+                copy_recorded(place.work / name, folders.root / name)
         preparation.lay_out_again(folders)
     if place.role == "grader":
         preparation.bring_grader(scene.task, folders)
