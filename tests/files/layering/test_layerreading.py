@@ -62,6 +62,8 @@ HOSTILE = {
     "is a disk": [WORK, ("work/disk", tarfile.BLKTYPE, "")],
     "is a device": [WORK, ("work/mem", tarfile.CHRTYPE, "")],
     "is unheard of": [WORK, ("work/odd", b"Z", "")],
+    "is given twice": [WORK, ("work/a", REG, ""), ("work/a", REG, "")],
+    "makes a folder of a file": [WORK, ("work/a", REG, ""), ("work/a", DIR, ""), ("work/a/b", REG, "")],
     "is too deep": [WORK, ("work/" + "/".join("d" * 200 for _ in range(20)), DIR, "")],
 }
 HEADS: dict[str, dict[str, object]] = {
@@ -124,6 +126,29 @@ def test_nothing_but_kind_rights_owner_time_and_link_goes_on(tmp_path: Path) -> 
     with tarfile.open(fileobj=io.BytesIO(read_all(path))) as plain:
         found = plain.getmember("app/program")
     assert (found.mode, found.uname, found.pax_headers) == (0o4755, "", {"mtime": "12.345678901"})
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "1e99", "12.5 "])
+def test_a_layer_whose_times_are_none_is_refused(tmp_path: Path, time: str) -> None:
+    packed = io.BytesIO(
+        zstandard.ZstdDecompressor().decompress(forge(tmp_path / "l", WORK).read_bytes(), 1 << 20)
+    )
+    with tarfile.open(fileobj=packed, mode="a", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("work/late")
+        member.pax_headers = {"mtime": time}
+        archive.addfile(member)
+    (tmp_path / "l").write_bytes(zstandard.compress(packed.getvalue()))
+    with pytest.raises(LayerRefused):
+        read_all(tmp_path / "l")
+
+
+def test_an_archive_that_begins_with_anything_else_is_no_layer(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        add(archive, "layer.txt")
+    (tmp_path / "layer").write_bytes(zstandard.compress(packed.getvalue()))
+    with pytest.raises(LayerRefused, match="does not begin as layers do"):
+        read_all(tmp_path / "layer")
 
 
 @pytest.mark.parametrize("end", [10, -10])
