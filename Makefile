@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Bytecode of our own packages is worth keeping, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench torture agents schemas clean
+.PHONY: demo test check bench torture agents peers schemas clean
 
 demo: $(STAMP)
 	@bash scripts/demo
@@ -26,6 +26,9 @@ torture: $(STAMP)
 
 agents: $(STAMP)
 	@bash scripts/agents
+
+peers: $(STAMP)
+	@bash scripts/peers
 
 schemas: $(STAMP)
 	$(PY) -m labrunner.records.schema

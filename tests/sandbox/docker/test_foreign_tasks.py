@@ -1,13 +1,10 @@
 """Other people's tasks in real containers: judged as they are written, the same at any concurrency."""
 
 import asyncio
-import io
 import json
-import os
 import re
 import signal
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,13 +12,18 @@ from typing import Any
 
 import pytest
 
-from labrunner.sandbox.docker.engine.client import Engine
 from tests.kit.cli.calling import LAB, Answer, lab
-from tests.kit.docker.testimages import GLIBC, Images, Recipe, add_text
+from tests.kit.docker.testimages import GLIBC, Images
 from tests.kit.interop.harbor_tasks import TEST, TOML, write_task
+from tests.kit.interop.swe_bench_cases import (
+    WITH_GIT,
+    build_repository,
+    find_start,
+    make_rows,
+    write_rows,
+)
 from tests.kit.interop.terminal_bench_tasks import write_classic
 
-WITH_GIT = Recipe(name="git", python=True, tools=(Path("/bin/bash"), Path("/usr/bin/git")))
 SOLVES = ("--set", 'agent.command=[sh, -c, "echo 42 >answer.txt"]')
 DOES_NOTHING = ("--set", 'agent.command=[sh, -c, ":"]')
 QUIET = ("--set", "min_free_disk_gb=0", "--json")
@@ -164,11 +166,14 @@ def test_the_oracle_passes_and_doing_nothing_fails(kind: str, tmp_path: Path, ba
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
+@pytest.mark.parametrize("kind", ["harbor", "terminal-bench", "swe-bench"])
 def test_a_run_has_one_digest_imported_or_not_one_by_one_or_at_once_killed_or_not(
-    kind: str, tmp_path: Path, bash_image: str
+    kind: str, tmp_path: Path, images: Images, bash_image: str
 ) -> None:
-    folder = write_kind(kind, tmp_path / "set", bash_image)
+    if kind == "swe-bench":
+        folder = write_instances(tmp_path, images, "a", "b", "c")
+    else:
+        folder = write_kind(kind, tmp_path / "set", bash_image)
     oracle = ("--agent", "oracle")
     one_by_one, _ = carry_out(f"{kind}:{folder}", tmp_path / "one", *oracle, "--max-concurrency", "1")
     written = lab("import", kind, folder, "-o", tmp_path / "mine", cwd=tmp_path)
@@ -211,75 +216,17 @@ def test_a_test_of_terminal_bench_is_a_metric(tmp_path: Path, bash_image: str) -
     }
 
 
-# A repository as SWE-bench's images have one: a commit to start from, and the fix on a branch behind it.
-START = (
-    "git init -q && git config user.email me@here && git config user.name me && echo wrong >answer.txt && "
-    "echo '*.log' >.gitignore && git add -A && git commit -qm start && git branch -M main"
-)
-FIX = "git checkout -qb fix && echo 42 >answer.txt && git commit -qam 'the fix' && git checkout -q main"
-DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
-
-
-async def build_repository(base: str) -> str:
-    """Build an image with the repository in /testbed; its name."""
-    dates = " ".join(f"{name}={value}" for name, value in DATES.items())
-    text = f"FROM {base}\nENV {dates}\nWORKDIR /testbed\nRUN {START} && {FIX}\n"
-    packed, engine = io.BytesIO(), Engine()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        add_text(archive, "Dockerfile", text)
-    packed.seek(0)
-    try:
-        async for _ in engine.build(packed, "lab-test:swe", {}):
-            pass
-    finally:
-        await engine.close()
-    return "lab-test:swe"
-
-
-def find_start(folder: Path) -> str:
-    """The first commit of the repository: made again here, it has the same name."""
-    folder.mkdir()
-    words = f"({START}) >&2 && git rev-parse HEAD"
-    done = subprocess.run(
-        ["sh", "-c", words], cwd=folder, env={**os.environ, **DATES}, check=True, capture_output=True
-    )
-    return done.stdout.decode().strip()
-
-
-EVAL_SCRIPT = """\
-#!/bin/bash
-set -uxo pipefail
-cd /testbed
-: '>>>>> Start Test Output'
-if [ "$(cat answer.txt)" = 42 ]; then echo 'PASSED t.py::test_new'; else echo 'FAILED t.py::test_new - no'; fi
-if [ -e new.txt ] || [ "$(cat answer.txt)" = 42 ]; then echo 'PASSED t.py::test_old'; fi
-[ "$(cat answer.txt)" = 42 ]
-: '>>>>> End Test Output'
-"""
-GOLD = "--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-wrong\n+42\n"
 LOOKS = (
     "git log --all --oneline | wc -l >new.txt; "
     "git cat-file --batch-all-objects --batch-check | wc -l >>new.txt"
 )
 
 
-def write_instance(tmp_path: Path, image: str) -> str:
-    """An instance of SWE-bench in that image, as a target to run."""
-    instance = {
-        "instance_id": "one",
-        "repo": "team/repo",
-        "base_commit": find_start(tmp_path / "repository"),
-        "problem_statement": "Mend it.",
-        "image": image,
-        "eval_script": EVAL_SCRIPT,
-        "log_parser": "parse_log_pytest",
-        "patch": GOLD,
-        "eval_type": "pass_and_fail",
-        "FAIL_TO_PASS": ["t.py::test_new"],
-        "PASS_TO_PASS": ["t.py::test_old"],
-    }
-    (tmp_path / "dev.jsonl").write_text(json.dumps(instance) + "\n")
-    return f"swe-bench:{tmp_path}/dev.jsonl"
+def write_instances(folder: Path, images: Images, *names: str) -> Path:
+    """A data set of instances."""
+    image = asyncio.run(build_repository(asyncio.run(images(WITH_GIT))))
+    row = make_rows(image, find_start(folder / "repository"))[0]
+    return write_rows(folder / "dev.jsonl", [{**row, "instance_id": name} for name in names])
 
 
 # Work in a commit that looks like one of the image's makers, a folder that ignores itself, a ruined index.
@@ -295,8 +242,8 @@ LOOKS_AROUND = "[ ! -e own ] && [ ! -e x.log ] && [ ! -e .git/hooks/evil ] && ! 
 def test_nothing_that_an_agent_does_to_its_repository_moves_or_hides_its_patch(
     tmp_path: Path, images: Images
 ) -> None:
-    target = write_instance(tmp_path, asyncio.run(build_repository(asyncio.run(images(WITH_GIT)))))
-    path = tmp_path / "dev.jsonl"
+    path = write_instances(tmp_path, images, "one")
+    target = f"swe-bench:{path}"
     instance = json.loads(path.read_text())
     start, *lines = instance["eval_script"].partition(": '>>>>> End")
     instance["eval_script"] = "".join((start, f"{LOOKS_AROUND} && echo 'PASSED t.py::test_clean'\n", *lines))
@@ -324,7 +271,8 @@ def test_nothing_that_an_agent_does_to_its_repository_moves_or_hides_its_patch(
 def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
     tmp_path: Path, images: Images
 ) -> None:
-    target = write_instance(tmp_path, asyncio.run(build_repository(asyncio.run(images(WITH_GIT)))))
+    write_instances(tmp_path, images, "one")
+    target = f"swe-bench:{tmp_path}/dev.jsonl"
     quiet = ("--set", "grader.network=none")
     assert carry_out(target, tmp_path / "solved", "--agent", "oracle", *quiet)[1] == {"one": 1.0}
     assert carry_out(target, tmp_path / "untouched", "--agent", "noop", *quiet)[1] == {"one": 0.0}
@@ -336,5 +284,5 @@ def test_an_instance_of_swe_bench_is_judged_by_its_patch_in_a_fresh_container(
     assert (metrics["FAIL_TO_PASS"], metrics["PASS_TO_PASS"]) == (0, 1)
     [folder] = (tmp_path / "looked" / ".lab" / "runs").glob("[!.]*")
     [row] = map(json.loads, (folder / "benchmark" / "predictions.jsonl").read_text().splitlines())
-    # One commit with its tree and two files; nothing of the fix, nor of the agent's own.
-    assert "+1\n+4\n" in row["prediction"]["value"]
+    # One commit with its tree and four files; nothing of the fix, nor of the agent's own.
+    assert "+1\n+6\n" in row["prediction"]["value"]
