@@ -45,6 +45,8 @@ class Recipe:
     users: tuple[str, ...] = ()
     files: tuple[tuple[str, str | bytes], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
+    """Like `/dev/null`."""
     libraries: tuple[str, ...] = ()
     """Of the C library, beside those that its programs need."""
     open_to_all: tuple[str, ...] = ()
@@ -140,8 +142,6 @@ def pack(recipe: Recipe) -> bytes:
         add_text(archive, "etc/group", GROUP)
         for name, content in recipe.files:
             add_bytes(archive, name, content if isinstance(content, bytes) else content.encode())
-        for name, target in recipe.links:
-            add_link(archive, name, target)
         if "busybox" not in recipe.without:
             archive.add(BUSYBOX, "bin/busybox")
             for applet in applets() - set(recipe.without) - NOT_APPLETS:
@@ -157,6 +157,10 @@ def pack(recipe: Recipe) -> bytes:
 
 
 def add_further(archive: tarfile.TarFile, recipe: Recipe) -> None:
+    for name, target in recipe.links:
+        add_link(archive, name, target)
+    for name in recipe.devices:
+        add_device(archive, name)
     for library in recipe.libraries:
         [path] = Path("/lib").glob(f"*-linux-gnu/{library}")
         archive.add(path.resolve(), str(path)[1:])
@@ -215,6 +219,12 @@ def add_bytes(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 def add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = tarfile.SYMTYPE, target
+    archive.addfile(member)
+
+
+def add_device(archive: tarfile.TarFile, name: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.devmajor, member.devminor, member.mode = tarfile.CHRTYPE, 1, 3, 0o666
     archive.addfile(member)
 
 

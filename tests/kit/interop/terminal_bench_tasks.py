@@ -38,22 +38,14 @@ echo 'SKIPPED [1] test_outputs.py:3: later'
 SOLUTION = "#!/bin/bash\necho 42 >answer.txt\n"
 
 
-def write_classic(  # what a task folder holds, one argument a file
-    folder: Path,
-    image: str = "base",
-    *,
-    yaml: str = YAML,
-    compose: str = COMPOSE,
-    run_tests: str = RUN_TESTS,
-    solution: str = SOLUTION,
-) -> Path:
+def write_classic(folder: Path, image: str = "base", *, yaml: str = YAML, compose: str = COMPOSE) -> Path:
     """Write a task folder."""
     files = {
         "task.yaml": yaml,
         "docker-compose.yaml": compose,
         "Dockerfile": f"FROM {image}\nWORKDIR /app\n",
-        "run-tests.sh": run_tests,
-        "solution.sh": solution,
+        "run-tests.sh": RUN_TESTS,
+        "solution.sh": SOLUTION,
         "tests/test_outputs.py": "def test_there(): ...\n",
     }
     for name, text in files.items():
