@@ -68,7 +68,8 @@ class Battle:
     def _start_node(self, name: str) -> None:
         self.cluster.nodes.pop(name, None)
         engine = self.engines.get(name)
-        self.cluster.start(name, env={} if engine is None else {"DOCKER_HOST": engine.url})
+        env = {"RAY_raylet_start_wait_time_s": "90"}  # nodes come and go all the time: it is a busy machine
+        self.cluster.start(name, env=env if engine is None else env | {"DOCKER_HOST": engine.url})
         self.returned_at[name] = time.time()
 
     def begin(self, run_id: str, *, is_new: bool) -> None:
