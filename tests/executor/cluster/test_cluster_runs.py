@@ -81,7 +81,7 @@ class Waiting:
                 cwd=self.folder,
                 env=environment(),
                 stderr=said,
-                stdout=subprocess.DEVNULL,
+                stdout=said,
             )
 
     def on_cluster(self, size: int) -> tuple[str, ...]:
@@ -142,6 +142,9 @@ def test_a_worker_that_is_killed_costs_no_result(waiting: Waiting) -> None:
     waiting.go.touch()
     waiting.end(run, "x")
     assert waiting.digest("x") == here
+    said = (waiting.folder / "x.err").read_text()
+    assert "raylet" not in said, "Ray writes into people's output"
+    assert "SIGTERM" not in said
 
 
 def test_a_run_goes_on_on_the_cluster_when_its_runner_was_killed(waiting: Waiting) -> None:

@@ -65,10 +65,16 @@ def _connect(address: str) -> None:
 
 
 def _hush() -> None:
-    """What Ray has to say of workers that die is told by us; it would write into people's terminals."""
-    own = logging.getLogger("ray")
-    own.handlers[:] = [logging.NullHandler()]
-    own.propagate = False
+    """What Ray has to say of workers that die is told by us; it would write into people's output."""
+    from ray._private import worker as driver
+
+    logging.getLogger(driver.__name__).addFilter(lambda record: record.levelno > logging.ERROR)
+    # Its own switch for this, `log_to_driver`, leaves what nodes say of dead workers, on standard output.
+    driver.print_to_stdstream = _say_nothing
+
+
+def _say_nothing(*said: object, **how: object) -> None:
+    del said, how
 
 
 def _first_line(error: BaseException) -> str:
