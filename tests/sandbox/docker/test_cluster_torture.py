@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.torture, pytest.mark.timeout(7200), pytest.mark.crash]
 KILLS = int(os.environ.get("LAB_TORTURE_KILLS", "100"))
 SEED = int(os.environ.get("LAB_TORTURE_SEED", "1"))
 TASKS = 24
+BAD_INPUT = 2
 GRADER = 'sleep 0.5; echo \'{"verdict": "pass"}\' > "$$AGENTLAB_BENCHMARK_SCORE_PATH"'
 
 
@@ -55,11 +56,21 @@ class Tormented:
                 [LAB, *words], cwd=self.folder, env=environment(), stdout=said, stderr=said
             )
 
+    def begin(self, run_id: str) -> "subprocess.Popen[bytes]":
+        is_there = (self.folder / ".lab/runs" / run_id / "run.json").exists()
+        return self.start("continue", run_id) if is_there else self.start("run", "--run-id", run_id)
+
     async def carry_out(self, run_id: str) -> None:
         """A run to its end, with kills on the way."""
-        run = self.start("run", "--run-id", run_id)
-        while not await self.has_ended(run, within_s=self.random.uniform(3, 12)):
-            run = await self.kill(run, run_id)
+        run = self.begin(run_id)
+        while True:
+            if not await self.has_ended(run, within_s=self.random.uniform(3, 12)):
+                run = await self.kill(run, run_id)
+            elif run.returncode == BAD_INPUT:  # a worker died while it was asked whether all is well
+                assert "preflight: node on " in (self.folder / "said").read_text()
+                run = self.begin(run_id)
+            else:
+                break
         assert run.returncode == 0, (self.folder / "said").read_text()[-4000:]
 
     async def has_ended(self, run: "subprocess.Popen[bytes]", within_s: float) -> bool:
@@ -74,8 +85,7 @@ class Tormented:
         if role == "runner":
             run.kill()
             run.wait()
-            is_there = (self.folder / ".lab/runs" / run_id / "run.json").exists()
-            run = self.start("continue", run_id) if is_there else self.start("run", "--run-id", run_id)
+            run = self.begin(run_id)
         elif role == "worker":
             workers = [pid for node in self.cluster.nodes.values() for pid in node.pids("ray::Worker")]
             if not workers:
