@@ -168,6 +168,8 @@ async def test_notes_come_in_order_and_before_what_they_announce(crew: Crew) -> 
         outlives = executor.outlives_runner(crew.assignment)
     assert isinstance(done.end, Graded), done.end
     heard = [word for word in notes.heard if word != "event"]
+    if crew.node is not None:
+        assert heard.pop(0) == f"placed {crew.node}"
     assert heard in (["barrier", "grader", "gone"], ["grader", "gone"])
     if outlives:
         assert "barrier" in heard, "an heir would not know that the agent has ended"

@@ -74,6 +74,8 @@ class Crew:
     token: str = field(default_factory=make_token)
     phases: ClassVar[tuple[PhaseName, ...]] = ("agent", "grader")
     """Those that it runs."""
+    node: ClassVar[str | None] = None
+    """The node that it is told to be at."""
 
     @property
     def leaves_survivors(self) -> bool:
@@ -127,6 +129,8 @@ class Crew:
 @dataclass(frozen=True, kw_only=True)
 class RayCrew(Crew):
     """The nodes of a Ray cluster: one, which all tests of this process share."""
+
+    node: ClassVar[str | None] = "one"
 
     def experiment(self) -> Experiment:
         share_cluster()
