@@ -28,7 +28,7 @@ TINY = {
     "retry": {"trials": 20},
     "listing": {"runs": 3, "trials": 20},
     "analysis": {"trials": 20},
-    "view": {"trials": 2000, "said": 20, "live": 20, "rate": 1000, "concurrency": 4},
+    "view": {"trials": 2000, "said": 20, "live": 16000, "rate": 1000, "concurrency": 4},
     "shortcuts": {"calls": 1, "trials": 20, "dispatches": 20},
 }
 

@@ -22,6 +22,7 @@ from labrunner.display.tasks_own import (
 )
 from labrunner.display.text.console import indent, make_fields, make_line, make_table, stack
 from labrunner.display.text.quantities import format_count, format_size
+from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import (
     Agent,
     AgentLimits,
@@ -309,7 +310,7 @@ def _show_schedule(experiment: Experiment) -> RenderableType:
 def format_command(command: Sequence[str]) -> str:
     """Write a command as one would type it; `${name}` stands where the sandbox fills in a path.
 
-    Of a whole script only how it begins: `--json` has all of it.
+    Of a whole script only how it begins.
     """
     return " ".join(
         part if part and not set(part) & set(" '\"\\;&|<>()*?\n") else _quote(part) for part in command
@@ -319,7 +320,7 @@ def format_command(command: Sequence[str]) -> str:
 def _quote(part: str) -> str:
     if len(part) <= LONGEST_WORD:
         return repr(part)
-    return f"{part[:SHOWN_OF_SCRIPT].rstrip()!r}… ({len(part):,} characters, all in --json)"
+    return f"{part[:SHOWN_OF_SCRIPT].rstrip()!r}… ({len(part):,} characters, all in {flag('json')})"
 
 
 def _first(items: Iterable[str], count: int) -> str:

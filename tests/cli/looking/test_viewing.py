@@ -57,7 +57,7 @@ def test_it_serves_until_ctrl_c_which_ends_it_at_once(runs: Path) -> None:
 def test_an_address_for_others_comes_with_a_token(runs: Path) -> None:
     with viewing(runs, "--host", "0.0.0.0") as process:
         said = read_until(process, "Ctrl-C")
-    assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\b", said)
+    assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}(?![\w-])", said)
     refused = lab("view", "--host", "0.0.0.0", "--token", "short", "--no-open", cwd=runs)
     assert (refused.code, "at least 16" in refused.err) == (2, True)
 

@@ -132,8 +132,10 @@ class RayCrew(Crew):
 
     node: ClassVar[str | None] = "one"
 
+    def __post_init__(self) -> None:
+        share_cluster()  # before a process of its own is started, which else has another
+
     def experiment(self) -> Experiment:
-        share_cluster()
         experiment = super().experiment()
         plan = ExecutorPlan(kind=RAY, address=os.environ[ADDRESS], per_node=2)
         return replace(experiment, policy=replace(experiment.policy, executor=plan))

@@ -66,6 +66,7 @@ async def test_the_environment_is_exactly_what_was_given(
     assert seen.pop("TMPDIR")
     assert seen.pop("PWD") == place.paths.workspace
     seen.pop("LC_CTYPE", None)  # Python's own doing
+    assert seen.pop("AGENTLAB_IMAGE_USER", "") == ""  # of images alone
     assert seen == env
 
 

@@ -78,6 +78,7 @@ class NodeCall:
             self._told.put_nowait(Ended(completion=completion))
         except asyncio.CancelledError:
             self._told.put_nowait(NodeFailure(reason=CANCELLED, message="was cancelled"))
+            raise
         except AttemptFailed as failure:
             self._told.put_nowait(NodeFailure(reason=failure.reason, message=str(failure)))
         except (StoreError, OSError, ValueError) as error:
