@@ -7,6 +7,7 @@ loaded when a cluster is asked for, and not before. Its library has no types tha
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ async def connect(address: str) -> None:
 
 
 def _connect(address: str) -> None:
+    _hush()
     try:
         import cryptography  # noqa: F401 - what secrets are sealed with
         import ray
@@ -47,7 +49,6 @@ def _connect(address: str) -> None:
         raise InputError(flag("executor"), INSTALL) from error
     if ray.is_initialized():
         return
-    _hush()
     try:
         ray.init(
             address=address,
@@ -66,15 +67,14 @@ def _connect(address: str) -> None:
 
 def _hush() -> None:
     """What Ray has to say of workers that die is told by us; it would write into people's output."""
-    from ray._private import worker as driver
-
-    logging.getLogger(driver.__name__).addFilter(lambda record: record.levelno > logging.ERROR)
     # Its own switch for this, `log_to_driver`, leaves what nodes say of dead workers, on standard output.
-    driver.print_to_stdstream = _say_nothing
+    # This one is read when it is loaded, and is for all that it would print there.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    logging.getLogger("ray._private.worker").addFilter(_is_worse_than_an_error)
 
 
-def _say_nothing(*said: object, **how: object) -> None:
-    del said, how
+def _is_worse_than_an_error(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.ERROR
 
 
 def _first_line(error: BaseException) -> str:
