@@ -3,7 +3,7 @@
 import asyncio
 
 from labrunner.executor.door import Discard
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, LAYER_PART
 from labrunner.files.strangers.removal import remove_if_possible, throw_away_if_possible
 from labrunner.sandbox.door import AttemptFolders, SandboxMaker
 from labrunner.trial.assignment import AttemptScene
@@ -22,6 +22,7 @@ async def throw_away(folders: AttemptFolders, drop: Discard) -> None:
     """Remove what `drop` says of an attempt's folders, but for those that are its sandbox's own."""
     if drop.workspace:
         await asyncio.to_thread(throw_away_if_possible, folders.workspace)
-        await asyncio.to_thread(remove_if_possible, folders.root / LAYER)
+        for name in (LAYER, LAYER_PART):
+            await asyncio.to_thread(remove_if_possible, folders.root / name)
     if drop.logs:
         await asyncio.to_thread(remove_if_possible, folders.logs)

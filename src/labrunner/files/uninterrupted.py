@@ -26,6 +26,22 @@ async def wait_out(work: asyncio.Future[Any], *, until: float | None = None) -> 
     return cancelled
 
 
+async def see_out(work: Coroutine[Any, Any, T], give_up: Callable[[], object]) -> T:
+    """Wait for work that nobody can cancel, such as a thread's.
+
+    Who is cancelled meanwhile has it give up, and waits until it has come to its end.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        give_up()
+        await wait_out(task)
+        task.exception()  # whatever it was, it is seen
+        raise
+    return task.result()
+
+
 async def insist(
     work: Coroutine[Any, Any, T],
     *,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from labrunner.errors import AttemptFailed, SystemBroken
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, LAYER_PART
 from labrunner.files.strangers.hostile import Refusal, read_masked
 from labrunner.files.strangers.masking import Masker, make_masker
 from labrunner.files.strangers.removal import remove_if_possible
@@ -200,8 +200,8 @@ class _Attempt:
     async def _complete(self, end: AttemptEnd) -> Completion:
         if isinstance(end, Failed) and end.reason == DISK_FULL:
             # It may be what fills the disk, and keeping it would keep every other attempt from its work.
-            for path in (self._scene.folders.workspace, self._scene.folders.root / LAYER):
-                await asyncio.to_thread(remove_if_possible, path)
+            for name in ("workspace", LAYER, LAYER_PART):
+                await asyncio.to_thread(remove_if_possible, self._scene.folders.root / name)
         keep = self._scene.context.experiment.policy.keep.workspace
         masker, keeps = self._ledger.masker, keeps_workspace(keep, end)
         await asyncio.to_thread(self._hear_calls)

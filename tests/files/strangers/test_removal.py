@@ -76,10 +76,20 @@ def test_a_tree_deeper_than_calls_and_descriptors_go_is_removed(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_can_not_be_removed_ends_nothing(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
-    remove_if_possible(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
+def test_what_can_not_be_removed_ends_nothing() -> None:
+    remove_if_possible(Path("/proc/self/status"))
+    assert Path("/proc/self/status").exists()
+
+
+def test_whatever_nobody_needs_is_removed_a_file_too_and_of_a_link_nothing_but_itself(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    for name in ("file", "link", "not there"):
+        remove_if_possible(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 def give_to_nobody_and_remove(folder: Path) -> None:

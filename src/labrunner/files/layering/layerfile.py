@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -51,13 +52,18 @@ class LayerTooLarge(Exception):
     """It would hold more than it may."""
 
 
+class LayerGivenUp(Exception):
+    """Nobody wants it any more."""
+
+
 class LayerWriter:
     """A layer that is being written: parents first, each path once."""
 
-    def __init__(self, packed: "ZstdCompressionWriter", most: tuple[int, int]) -> None:
+    def __init__(self, packed: "ZstdCompressionWriter", most: tuple[int, int], halt: Event) -> None:
         """Take what compresses; `most` is how many bytes of contents and how many entries it may hold."""
         self._packed = packed
         self._most = most
+        self._halt = halt
         self.note = LayerNote(problem="it is not written yet")
         """What was written, once it is."""
         self.entries = 0
@@ -89,8 +95,14 @@ class LayerWriter:
         """Write the end of the archive."""
         self._packed.write(bytes(2 * tarfile.BLOCKSIZE))
 
+    def go_on(self) -> None:
+        """See that somebody still wants it. Raises LayerGivenUp."""
+        if self._halt.is_set():
+            raise LayerGivenUp
+
     def _put(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
         for piece in spell(member, content):
+            self.go_on()
             self._packed.write(piece)
 
 
@@ -112,8 +124,13 @@ class _Hashed(io.RawIOBase):
 
 
 @contextmanager
-def write_layer(path: Path, head: LayerHead, most: tuple[int, int]) -> Iterator[LayerWriter]:
-    """Write a layer; it is there, durably, when this is left in peace, and not at all otherwise."""
+def write_layer(
+    path: Path, head: LayerHead, most: tuple[int, int], halt: Event | None = None
+) -> Iterator[LayerWriter]:
+    """Write a layer; it is there, durably, when this is left in peace, and not at all otherwise.
+
+    `halt` may be set by another thread: nobody wants it any more.
+    """
     import zstandard  # here, because few attempts have a layer and every command would wait for it
 
     part = path.with_name(f"{path.name}.part")
@@ -122,13 +139,14 @@ def write_layer(path: Path, head: LayerHead, most: tuple[int, int]) -> Iterator[
             hashed = _Hashed(file)
             packer = zstandard.ZstdCompressor(level=LEVEL)
             with packer.stream_writer(cast("IO[bytes]", hashed), closefd=False) as packed:  # it only writes
-                writing = LayerWriter(packed, most)
+                writing = LayerWriter(packed, most, halt or Event())
                 writing.begin(head)
                 yield writing
                 writing.end()
             reach("layer.written")
             file.flush()
             sync(file.fileno())
+        writing.go_on()
         part.rename(path)
         sync_path(path.parent)
     except BaseException:

@@ -6,6 +6,8 @@ import msgspec
 
 LAYER: Final = "layer.tar.zst"
 """Its name in an attempt's folder."""
+LAYER_PART: Final = f"{LAYER}.part"
+"""What it is called while it is written; of no use to anybody when its writer was killed."""
 
 PATCH: Final = "patch"
 """The word in `collect` that stands for a patch of the git work tree in which agents work."""

@@ -48,9 +48,9 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_if_possible(path: Path) -> None:
-    """Remove a folder whose content nobody needs; where that fails it stays, for `lab clean` to name."""
+    """Remove what nobody needs; where that fails it stays, for `lab clean` to name."""
     with suppress(OSError):
-        remove_tree(path)
+        remove(path)
 
 
 def gone_name(folder: Path) -> Path:

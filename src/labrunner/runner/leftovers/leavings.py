@@ -12,7 +12,7 @@ from typing import Final
 from labrunner.executor.door import Discard
 from labrunner.experiment import codec
 from labrunner.experiment.run_policy import Keep, KeepPolicy
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, LAYER_PART
 from labrunner.files.strangers.removal import gone_name
 from labrunner.records.encoding.ids import make_token
 from labrunner.records.glance import TrialGlance
@@ -84,7 +84,8 @@ def _look_at(row: TrialGlance, plan: Plan, policies: tuple[KeepPolicy, ...]) -> 
 
 
 def _is_left(folders: AttemptFolders, drop: Discard) -> bool:
-    work = (folders.workspace, gone_name(folders.workspace), folders.root / LAYER)
+    layers = (folders.root / name for name in (LAYER, LAYER_PART))
+    work = (folders.workspace, gone_name(folders.workspace), *layers)
     return (
         (drop.workspace and any(path.exists() for path in work))
         or (drop.logs and folders.logs.exists())

@@ -16,7 +16,7 @@ import msgspec
 
 from labrunner.errors import LabError, RunLocked
 from labrunner.files.durable import replace
-from labrunner.files.layering.layernote import LAYER
+from labrunner.files.layering.layernote import LAYER, LAYER_PART
 from labrunner.files.scraps import find_scraps, is_abandoned
 from labrunner.files.strangers.removal import gone_name, remove, remove_if_possible, throw_away
 from labrunner.files.strangers.usage import measure
@@ -196,7 +196,7 @@ def _of_run(run: RunListing, sweep: Sweep) -> Iterator[Leftover]:
         if files:
             yield Leftover(what="buffer", run=paths, paths=files, size=_size(files))
     if sweep.workspaces and age_s >= sweep.older_than_s:
-        names = ("workspace", gone_name(Path("workspace")).name, LAYER)
+        names = ("workspace", gone_name(Path("workspace")).name, LAYER, LAYER_PART)
         folders = tuple(sorted(path for name in names for path in paths.trial_folders.glob(f"*/*/{name}")))
         if folders:
             yield Leftover(what="workspace", run=paths, paths=folders, size=_size(folders))

@@ -9,14 +9,18 @@ word.
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+from threading import Event
 from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.layering.layerfile import LayerHead, LayerTooLarge, spell_path, write_layer
 from labrunner.files.layering.layernote import LAYER, PATCH, LayerNote
+from labrunner.files.strangers.removal import remove
+from labrunner.files.uninterrupted import see_out
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.engine.replies import ContainerChange, ImageFacts
@@ -68,6 +72,7 @@ class LayerTaker:
     async def take(self) -> LayerNote:
         """Take what was changed below the working directory; a note with a problem where it can't be had."""
         with SandboxFailed.during("layer", f"taking what was changed in {self.workdir} of a container"):
+            remove(self._target)  # of a runner before us, who died before anybody knew of it
             try:
                 return await self._take()
             except LayerTooLarge:
@@ -82,16 +87,17 @@ class LayerTaker:
     async def _take(self) -> LayerNote:
         if self.upper is not None and os.access(self.upper, os.R_OK | os.X_OK) and not self._mounted:
             try:
-                return await asyncio.to_thread(self._take_from_upper, self.upper)
+                halt = Event()
+                return await see_out(asyncio.to_thread(self._take_from_upper, self.upper, halt), halt.set)
             except CannotTell:
                 pass
         return await self._take_listed()
 
-    def _take_from_upper(self, upper: Path) -> LayerNote:
+    def _take_from_upper(self, upper: Path, halt: Event) -> LayerNote:
         folder = resolve(self.lower, self.workdir)
         work = UpperWork(upper=upper, lower=self.lower, folder=folder)
         head = self._head(folder, work.find_removed())
-        with write_layer(self._target, head, self.most) as writer:
+        with write_layer(self._target, head, self.most, halt) as writer:
             work.write(writer)
         return writer.note
 
@@ -101,10 +107,14 @@ class LayerTaker:
         work = list_work(listed, folder, self._mounted)
         removed = (*work.removed, *await self._removed_of_volumes(work))
         head = self._head(folder, ("",) if "" in removed else outermost(removed))
-        with write_layer(self._target, head, self.most) as writer:
+        halt = Event()
+        with ExitStack() as stack:
+            writer = stack.enter_context(write_layer(self._target, head, self.most, halt))
             writing = ListedWriting(work=work, writer=writer, hidden=self._hidden_below(folder))
             if work.changed:
                 await self._read(folder, writing)
+            # In a thread: much may have to be written until it is durable, and others are at work.
+            await see_out(asyncio.to_thread(stack.pop_all().close), halt.set)
         return writer.note
 
     async def _read(self, folder: str, writing: ListedWriting) -> None:
