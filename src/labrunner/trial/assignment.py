@@ -27,6 +27,8 @@ class TrialContext:
     """Values of the declared secrets: in memory only, never written."""
     node: str | None = None
     """This machine, where it is a node of a cluster: as the cluster calls it, by a name or an address."""
+    tapes: Path | None = None
+    """Where recorded calls were delivered to, on a machine that has not the run which is replayed."""
 
     def mark(self) -> RunMark:
         """The run, by its very directory."""

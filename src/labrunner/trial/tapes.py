@@ -7,13 +7,16 @@ attempt of the same number in this run said before it was cut off comes first.
 from collections.abc import Iterator
 from pathlib import Path
 
-from labrunner.trial.assignment import AttemptScene
+from labrunner.trial.assignment import Assignment, AttemptScene
 
 
 def find_tapes(scene: AttemptScene) -> Iterator[Path]:
     """Folders of attempts, the preferred one first; none where nothing is replayed."""
     policy, trial_id = scene.context.experiment.policy, scene.assignment.trial_id
     if policy.replay is None:
+        return
+    if scene.context.tapes is not None:
+        yield from list_delivered(find_delivery(scene.context.tapes, scene.assignment))
         return
     if policy.replay_mode == "reuse":
         yield from _find_cut_off(scene.folders.root)
@@ -22,6 +25,16 @@ def find_tapes(scene: AttemptScene) -> Iterator[Path]:
         numbers = [int(name) for name in _list_names(recorded / trial_id) if name.isdecimal()]
         if numbers:
             yield recorded / trial_id / str(max(numbers))
+
+
+def find_delivery(tapes: Path, assignment: Assignment) -> Path:
+    """Where the tapes of one attempt are delivered to."""
+    return tapes / assignment.trial_id / str(assignment.attempt)
+
+
+def list_delivered(folder: Path) -> list[Path]:
+    """Tapes that were delivered: folders that are numbered in the order in which they are preferred."""
+    return [folder / name for name in sorted(_list_names(folder), key=int)]
 
 
 def _find_cut_off(attempt: Path) -> list[Path]:

@@ -7,15 +7,21 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from labrunner.executor.cluster.delivery import find_parcels, pack_experiment
-from labrunner.executor.cluster.parcels import pack
+from labrunner.executor.cluster.parcels import pack, pack_numbered
 from labrunner.executor.cluster.rayport import RayWorker
 from labrunner.executor.cluster.tidings import Charge, decode, encode
 from labrunner.executor.door import PREFLIGHT
 from labrunner.experiment.schedule import Schedule
-from labrunner.trial.assignment import Assignment, TrialContext
+from labrunner.gateway.recording.calljournal import BODIES, CALLS
+from labrunner.store.buffering.transcripts import TRANSCRIPT
+from labrunner.trial.assignment import Assignment, AttemptScene, TrialContext
+from labrunner.trial.tapes import find_tapes
 
+TAPED: Final = (CALLS, BODIES, TRANSCRIPT)
+"""What of a recorded attempt answers another one's calls."""
 Pieces = Callable[[], Iterator[bytes]]
 
 
@@ -50,6 +56,16 @@ async def send_folder(worker: RayWorker, assignment: Assignment, root: Path) -> 
     """Send the folder of an attempt that is to be gone on with elsewhere."""
     whose = encode(assignment)
     await _send(lambda: pack(root), partial(worker.call, "receive_folder", whose))
+
+
+async def send_tapes(worker: RayWorker, scene: AttemptScene) -> None:
+    """Send the recorded calls that answer an attempt's, where its run replays another one."""
+    if scene.context.experiment.policy.replay is None:
+        return
+    groups = [[path for name in TAPED if (path := folder / name).exists()] for folder in find_tapes(scene)]
+    await _send(
+        lambda: pack_numbered(groups), partial(worker.call, "receive_tapes", encode(scene.assignment))
+    )
 
 
 async def _send(pieces: Pieces, give: Callable[[bytes | None], Awaitable[bytes]]) -> None:

@@ -18,7 +18,7 @@ from typing import Final, assert_never
 import msgspec
 
 from labrunner.errors import AttemptFailed, SandboxFailed
-from labrunner.executor.cluster.briefing import Briefing, send_folder
+from labrunner.executor.cluster.briefing import Briefing, send_folder, send_tapes
 from labrunner.executor.cluster.homecoming import Before, Homecoming
 from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
 from labrunner.executor.cluster.nodes import Node, Nodes
@@ -264,6 +264,8 @@ class RayExecutor:
         self, where: _Where, assignment: Assignment, notes: Notes, home: Homecoming
     ) -> Completion:
         node, token = where.node, assignment.token
+        if where.survivor is None:
+            await send_tapes(node.worker, set_scene(self._context, assignment))
         order = AttemptOrder(assignment=assignment, survivor=where.survivor)
         async for data in node.worker.stream("carry_out", encode(order)):
             match decode_told(data):

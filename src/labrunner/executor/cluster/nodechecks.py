@@ -7,8 +7,8 @@ from labrunner.executor.cluster.nodes import Node
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.run_policy import LOCAL
+from labrunner.policy.budget import limits_of
 from labrunner.sandbox.door import Check
-from labrunner.trial import phases
 from labrunner.trial.assignment import TrialContext
 
 
@@ -25,13 +25,9 @@ async def examine_node(node: Node) -> list[Check]:
 def refuse_uncarried(context: TrialContext) -> list[Check]:
     """What can't be had on a cluster."""
     experiment = context.experiment
-    for variant in experiment.variants:
-        for task in experiment.tasks:
-            if phases.demands(experiment, task, variant).has_doors:
-                told = f"task {task.id}, variant {variant.id}: models and lists of allowed hosts are reached "
-                told += "through the run's gateway, which is on this machine alone; use "
-                told += find_option("executor").spell(LOCAL)
-                return [Check(name="gateway", passed=False, message=told)]
+    if limits_of(experiment.policy.budget) and any(each.models for each in experiment.variants):
+        told = "the gateways of nodes can't hold the run's budget together; take it away, or use "
+        return [Check(name="budget", passed=False, message=told + find_option("executor").spell(LOCAL))]
     return []
 
 

@@ -4,6 +4,7 @@
 <root>/<node>/runs/<run>/trials/    attempts under way, and those that are not released yet
 <root>/<node>/runs/<run>/standing/  how agents ended whose sandboxes end with the worker
 <root>/<node>/runs/<run>/kept/      attempts whose sandbox somebody wants to look at
+<root>/<node>/runs/<run>/tapes/     recorded calls that answer those of attempts under way
 <root>/<node>/runs/<run>/lock       held by the one worker that may touch the run here
 
 Rules: the root lies on the node's own disk and belongs to the worker's user alone. A worker that lost its
@@ -139,7 +140,7 @@ class RunPlace:
     def make(cls, place: NodePlace, run: str) -> "RunPlace":
         """Make it, or find what earlier workers left."""
         made = cls(folder=place.runs / _name(run))
-        for folder in (made.folder, made.trials, made.standing, made.kept):
+        for folder in (made.folder, made.trials, made.standing, made.kept, made.tapes):
             folder.mkdir(exist_ok=True)
         os.utime(made.folder)
         return made
@@ -158,6 +159,11 @@ class RunPlace:
     def kept(self) -> Path:
         """Marks of attempts that stay."""
         return self.folder / "kept"
+
+    @property
+    def tapes(self) -> Path:
+        """Recorded calls."""
+        return self.folder / "tapes"
 
     def attempts(self) -> Iterable[Path]:
         """Every attempt's folder, those of cut-off tries among them."""

@@ -34,6 +34,7 @@ from labrunner.sandbox import registry
 from labrunner.sandbox.door import Check, Survivor
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.ledger import stand_at_barrier
+from labrunner.trial.tapes import find_delivery
 
 BLOCKING_THREADS: Final = 32
 NOWHERE: Final = Slot(schedule_idx=0, variant_idx=0, task_idx=0, repl_idx=0)
@@ -83,6 +84,7 @@ class NodeWork:
             host=platform.node(),
             secrets=secrets,
             node=charge.node,
+            tapes=run.tapes.resolve(),
         )
         asked = experiment.policy.executor.per_node
         places = count_places(experiment, charge.planned) if asked == "auto" else asked
@@ -128,6 +130,7 @@ class NodeWork:
         """Throw away what is left of an attempt here: what stays of it lies where the run does."""
         await self._local.release(assignment, replace(drop, workspace=drop.sandbox, logs=drop.sandbox))
         folder = set_scene(self._context, assignment).folders.root
+        await asyncio.to_thread(remove_if_possible, find_delivery(self._place.tapes, assignment))
         if drop.sandbox:
             await asyncio.to_thread(remove_if_possible, folder)
         else:
@@ -158,6 +161,13 @@ class NodeWork:
         remove_tree(root)
         root.mkdir(parents=True)
         return Unpacking(root)
+
+    def take_tapes(self, assignment: Assignment) -> Unpacking:
+        """Make room for the recorded calls that answer an attempt's."""
+        folder = find_delivery(self._place.tapes, assignment)
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        return Unpacking(folder)
 
     async def close(self) -> None:
         """Let go of all but what was not released."""

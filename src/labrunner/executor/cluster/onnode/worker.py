@@ -7,6 +7,7 @@ no traceback of ours anywhere; what it raises all the same holds nothing of a ru
 import asyncio
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from labrunner.errors import AttemptFailed, LabError
 from labrunner.executor.cluster import tidings
@@ -56,7 +57,14 @@ class Worker:
     async def receive_folder(self, assignment: bytes, piece: bytes | None) -> bytes:
         """The same for the folder of an attempt."""
         asked = tidings.decode(assignment, Assignment)
-        return await _answer(lambda: asyncio.to_thread(self._receive_folder, asked, piece))
+        begin = partial(self._at_work().take_folder, asked)
+        return await _answer(lambda: asyncio.to_thread(self._receive_folder, asked.token, begin, piece))
+
+    async def receive_tapes(self, assignment: bytes, piece: bytes | None) -> bytes:
+        """The same for the recorded calls that answer an attempt's."""
+        asked = tidings.decode(assignment, Assignment)
+        begin = partial(self._at_work().take_tapes, asked)
+        return await _answer(lambda: asyncio.to_thread(self._receive_folder, asked.token, begin, piece))
 
     async def begin(self, charge: bytes, sealed: bytes) -> bytes:
         """Begin to work for a run."""
@@ -133,13 +141,13 @@ class Worker:
         else:
             self._arrivals.pop(key).finish()
 
-    def _receive_folder(self, assignment: Assignment, piece: bytes | None) -> None:
-        if assignment.token not in self._folders:
-            self._folders[assignment.token] = self._at_work().take_folder(assignment)
+    def _receive_folder(self, token: str, begin: Callable[[], Unpacking], piece: bytes | None) -> None:
+        if token not in self._folders:
+            self._folders[token] = begin()
         if piece is not None:
-            self._folders[assignment.token].take(piece)
+            self._folders[token].take(piece)
         else:
-            arrived = self._folders.pop(assignment.token)
+            arrived = self._folders.pop(token)
             arrived.finish()
             arrived.close()
 
