@@ -7,8 +7,6 @@ owed. An attempt that loses its node again and again is at fault itself.
 """
 
 import asyncio
-import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +16,14 @@ from typing import Final, assert_never
 import msgspec
 
 from labrunner.errors import AttemptFailed, SandboxFailed
+from labrunner.executor.cluster import rayport
 from labrunner.executor.cluster.briefing import Briefing, send_folder, send_tapes
 from labrunner.executor.cluster.homecoming import Before, Homecoming
+from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
-from labrunner.executor.cluster.nodes import Node, Nodes
+from labrunner.executor.cluster.nodes import NODE_PACE, Node, NodePace, Nodes
 from labrunner.executor.cluster.onnode.nodecall import CANCELLED
-from labrunner.executor.cluster.rayport import NodeLost, RayWorker
+from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
 from labrunner.executor.cluster.strongbox import seal
 from labrunner.executor.cluster.tidings import (
     AttemptOrder,
@@ -54,10 +54,6 @@ from labrunner.version import VERSION
 
 NODE_LOST: Final = "node_lost"
 WORK_GONE: Final = "work_gone"
-LOST_TOO_OFTEN: Final = 3
-"""So many nodes may an attempt lose before it is its own error."""
-REJOIN_S: Final = 60.0
-"""How long what lives on a node waits for its next worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +68,24 @@ class _Where:
 class RayExecutor:
     """Hands attempts to the nodes of a cluster, and brings home what they left."""
 
-    def __init__(self, context: TrialContext, make: Callable[[str], SandboxMaker]) -> None:
+    def __init__(
+        self,
+        context: TrialContext,
+        make: Callable[[str], SandboxMaker],
+        *,
+        port: ClusterPort = rayport,
+        pace: NodePace = NODE_PACE,
+    ) -> None:
         """Take what all attempts share; nothing is looked for yet."""
         self._context, self._make = context, make
-        self._nodes = Nodes(context.experiment.policy.executor, self._prepare, self._begin)
+        plan = context.experiment.policy.executor
+        self._nodes = Nodes(plan, self._prepare, self._begin, port=port, pace=pace)
         self._briefing: asyncio.Task[Briefing] | None = None
         self._found: dict[str, Node] = {}
         """Nodes of survivors, by token."""
         self._whereabouts: dict[str, Node] = {}
         """Nodes of attempts that are not released."""
-        self._lost: Counter[str] = Counter()
+        self._losses = Losses()
         self._here: LocalExecutor | None = None
         """Set where an earlier owner of the run carried attempts out on this machine."""
         self._kept_here: set[str] = set()
@@ -135,17 +139,18 @@ class RayExecutor:
         """Carry out one attempt on some node, or go on with one where it is."""
         if survivor is not None and survivor.token in self._kept_here and self._here is not None:
             return await self._here.carry_out(assignment, notes, survivor)
+        is_lost = False
         try:
             where = await self._find_place(assignment, survivor)
             while where is not None:
                 try:
                     return await self._carry_out(where, assignment, notes)
-                except NodeLost as lost:
-                    self._nodes.lose(where.node, str(lost))
+                except NodeLost:
+                    is_lost = True
                     where = await self._find_again(where.node, assignment)
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
-        return self._cut_off(assignment)
+        return self._cut_off(assignment, is_lost=is_lost)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what the policy does not keep: here what came home, on its node all that is left."""
@@ -160,16 +165,15 @@ class RayExecutor:
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """Ask every node that is there, and this machine where attempts were carried out here."""
-        await self._nodes.join()
         found: list[Survivor] = []
-        for node in self._nodes.joined:
-            try:
-                left = await node.survivors()
-            except NodeLost as lost:
-                self._nodes.lose(node, str(lost))
-                continue
+
+        async def ask(node: Node) -> None:
+            left = await node.survivors()
             self._found |= {survivor.token: node for survivor in left}
-            found += left
+            self._nodes.orphaned.setdefault(node.name, set()).update(each.token for each in left)
+            found.extend(left)
+
+        await self._nodes.ask_every(ask)
         if (here := self._find_here()) is not None:
             own = await here.survivors()
             self._kept_here = {survivor.token for survivor in own}
@@ -178,14 +182,17 @@ class RayExecutor:
 
     async def reap(self, keep: frozenset[str]) -> int:
         """Tell every node that is there."""
-        await self._nodes.join()
-        removed = 0
-        for node in self._nodes.joined:
-            with suppress(NodeLost):
-                removed += await node.reap(keep)
+        removed: list[int] = []
+        for awaited in self._nodes.orphaned.values():
+            awaited.intersection_update(keep)
+
+        async def ask(node: Node) -> None:
+            removed.append(await node.reap(keep))
+
+        await self._nodes.ask_every(ask)
         if (here := self._find_here()) is not None:
-            removed += await here.reap(keep)
-        return removed
+            removed.append(await here.reap(keep))
+        return sum(removed)
 
     async def close(self) -> None:
         """End the workers; what was not released stays where it is."""
@@ -217,7 +224,10 @@ class RayExecutor:
         if survivor is None:
             return _Where(node=await self._take(assignment), survivor=None, before="aside")
         if (node := self._found.get(survivor.token)) is not None:
+            if node.is_lost:  # since it was asked what lives there
+                return await self._find_again(node, assignment)
             node.taken.add(assignment.token)
+            self._nodes.orphaned[node.name].discard(assignment.token)
             return _Where(node=node, survivor=survivor, before="gone")
         root = set_scene(self._context, assignment).folders.root
         if survivor.ended is None or not root.is_dir():
@@ -248,6 +258,9 @@ class RayExecutor:
         home = Homecoming(set_scene(self._context, assignment).folders.root, where.before)
         try:
             return await self._hear(where, assignment, notes, home)
+        except NodeLost as lost:
+            self._nodes.lose(node, str(lost))  # while this is one of its calls: so it is awaited
+            raise
         except asyncio.CancelledError:
             await wait_out(asyncio.ensure_future(_cancel(node, token)))
             raise
@@ -315,29 +328,24 @@ class RayExecutor:
                 "node_confused", f"node {node.name} told of another attempt than was asked for"
             )
         await asyncio.to_thread(home.finish, completion)
-        self._lost.pop(assignment.trial_id, None)
+        self._losses.forget(assignment.trial_id)
+        node.calls.discard(assignment.token)
+        self._nodes.orphaned.get(node.name, set()).discard(assignment.token)
         return completion
 
     async def _find_again(self, lost: Node, assignment: Assignment) -> _Where | None:
         """What lives of an attempt whose worker died, where its node has another; None where nothing does."""
-        name, token = lost.name, assignment.token
-        deadline = time.monotonic() + REJOIN_S
         try:
-            while (node := self._nodes.find(name)) is None:
-                if not self._nodes.is_there(name) or time.monotonic() > deadline:
-                    return None
-                async with asyncio.timeout(REJOIN_S):
-                    await self._nodes.wait_for_change()
-            with suppress(NodeLost, SandboxFailed):
-                return self._choose_survivor(node, assignment, await node.survivors())
-            return None
+            async with asyncio.timeout(self._nodes.pace.rejoin_s):
+                found = await self._nodes.ask_next(lost.name)
+            return None if found is None else self._choose_survivor(*found, assignment)
         except TimeoutError:
             return None
         finally:
-            self._nodes.orphaned.get(name, set()).discard(token)
+            self._nodes.orphaned.get(lost.name, set()).discard(assignment.token)
 
     def _choose_survivor(
-        self, node: Node, assignment: Assignment, left: tuple[Survivor, ...]
+        self, node: Node, left: tuple[Survivor, ...], assignment: Assignment
     ) -> _Where | None:
         is_repeatable = self._context.experiment.tasks[assignment.slot.task_idx].grader.repeatable
         for survivor in left:
@@ -346,15 +354,13 @@ class RayExecutor:
                 return _Where(node=node, survivor=survivor, before="gone")
         return None
 
-    def _cut_off(self, assignment: Assignment) -> Completion:
+    def _cut_off(self, assignment: Assignment, *, is_lost: bool) -> Completion:
         """What is told of an attempt that nobody can go on with."""
-        self._lost[assignment.trial_id] += 1
-        if self._lost[assignment.trial_id] < LOST_TOO_OFTEN:
+        trial_id = assignment.trial_id
+        if not (is_lost and self._losses.add(trial_id, nodes=self._nodes.count)):
             return self._end(assignment, Cancelled(reason=NODE_LOST))
-        told = (
-            f"the node that it ran on was lost, {LOST_TOO_OFTEN} times in a row: perhaps the trial ends them"
-        )
-        return self._end(assignment, spoilt(SandboxFailed(NODE_LOST, told)))
+        told = f"the node that it ran on was lost, {self._losses.count(trial_id)} times in a row"
+        return self._end(assignment, spoilt(SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")))
 
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
         now = stamp(datetime.now(UTC))

@@ -14,20 +14,34 @@ from typing import Any, Final
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
-from labrunner.executor.cluster.rayport import NodeLost, RayNode, RayWorker
+from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode, RayWorker
 from labrunner.executor.cluster.tidings import Begun, WorkerHello, decode, encode
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.files.uninterrupted import wait_out
 from labrunner.sandbox.door import Check, Survivor
 
-LOOK_S: Final = 1.0
-"""How often it is looked which nodes there are."""
-START_S: Final = 120.0
-"""How long a worker may take to say who it is: a node's first one loads this program."""
-AGAIN_S: Final = 5.0
-"""After a node could not be used, it is tried again; each time twice as late."""
-LATEST_S: Final = 300.0
-CLOSE_S: Final = 20.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePace:
+    """How long nodes are waited for, in seconds."""
+
+    look_s: float = 1.0
+    """How often it is looked which nodes there are."""
+    start_s: float = 120.0
+    """How long a worker may take to say who it is: a node's first one loads this program."""
+    again_s: float = 5.0
+    """After a node could not be used, it is tried again; each time twice as late."""
+    latest_s: float = 300.0
+    close_s: float = 20.0
+    rejoin_s: float = 60.0
+    """How long what lives on a node waits for its next worker."""
+
+
+NODE_PACE: Final = NodePace()
+DEATHS: Final = 5
+"""So many workers of a node in a row may die over a question before it stays without an answer."""
+STARTS: Final = 3
+"""So many workers in a row may die before they have begun."""
 
 Begin = Callable[[RayWorker, str, WorkerHello], Awaitable[Begun]]
 """Has a worker begin to work for the run: everything that it needs is delivered first."""
@@ -70,14 +84,24 @@ class Node:
 class Nodes:
     """The nodes of one executor."""
 
-    def __init__(self, plan: ExecutorPlan, prepare: Callable[[], Awaitable[object]], begin: Begin) -> None:
+    def __init__(
+        self,
+        plan: ExecutorPlan,
+        prepare: Callable[[], Awaitable[object]],
+        begin: Begin,
+        *,
+        port: ClusterPort = rayport,
+        pace: NodePace = NODE_PACE,
+    ) -> None:
         """Look at nothing yet; `prepare` is called before any worker is started."""
         self._plan, self._prepare, self._begin = plan, prepare, begin
+        self._port, self.pace = port, pace
         self._joined: dict[str, Node] = {}
         self.problems: dict[str, str] = {}
         """Why nodes are not used, by name."""
         self.orphaned: dict[str, set[str]] = {}
-        """By node, attempts whose worker died under them: its next one is not to sweep them away."""
+        """By node, attempts whose worker died under them, or that are yet to be gone on with: its next worker
+        is not to sweep them away."""
         self._not_before: dict[str, tuple[float, float]] = {}
         self._there: tuple[RayNode, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,6 +115,11 @@ class Nodes:
     def joined(self) -> tuple[Node, ...]:
         """Those whose workers have begun."""
         return tuple(self._joined.values())
+
+    @property
+    def count(self) -> int:
+        """How many nodes Ray has, as far as was last seen."""
+        return len(self._there)
 
     @property
     def places(self) -> int:
@@ -107,12 +136,14 @@ class Nodes:
 
     async def join(self) -> None:
         """Have a worker on every node that is wanted and there. Raises SandboxFailed without any cluster."""
-        await rayport.connect(self._plan.address)
+        await self._port.connect(self._plan.address)
         await self._prepare()
         await self._look()
         async with asyncio.TaskGroup() as group:
             for node in self._find_new():
                 group.create_task(self._join(node))
+        while self._joining:
+            await self.wait_for_change()
 
     async def open(self) -> None:
         """Use every node that shows that it can be used, now and from now on those that join later."""
@@ -145,6 +176,35 @@ class Nodes:
             node.taken.discard(token)
             self._tell()
 
+    async def ask_every(self, ask: Callable[[Node], Awaitable[None]]) -> None:
+        """Ask every node that is there; where a worker dies over it, the one that follows it."""
+        answered: set[str] = set()
+        for _ in range(DEATHS):
+            await self.join()
+            unasked = [node for node in self.joined if node.name not in answered]
+            if not unasked:
+                return
+            for node in unasked:
+                try:
+                    await ask(node)
+                    answered.add(node.name)
+                except NodeLost as lost:
+                    self.lose(node, str(lost))
+
+    async def ask_next(self, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:
+        """A node's next worker that can say what lives there, and what does; None where Ray has none."""
+        while self.is_there(name):
+            if (node := self.find(name)) is not None:
+                try:
+                    return node, await node.survivors()
+                except NodeLost as lost:
+                    self.lose(node, str(lost))
+                    continue
+                except SandboxFailed:
+                    pass  # its engine does not answer
+            await self.wait_for_change()
+        return None
+
     async def wait_for_change(self) -> None:
         """Wait until a place may be free, or a node came or went."""
         self._waiting.clear()
@@ -176,7 +236,7 @@ class Nodes:
     async def _close(self, node: Node) -> None:
         node.is_lost, node.is_open = True, False
         with suppress(NodeLost, SandboxFailed, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(self.pace.close_s):
                 await node.worker.call("close")
         node.worker.kill()
 
@@ -190,7 +250,7 @@ class Nodes:
         self._changed()
 
     async def _look(self) -> None:
-        self._there = tuple(node for node in await rayport.list_nodes() if self._is_wanted(node.labels))
+        self._there = tuple(node for node in await self._port.list_nodes() if self._is_wanted(node.labels))
 
     def _is_wanted(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(name) == value for name, value in self._plan.labels.items())
@@ -208,7 +268,7 @@ class Nodes:
     async def _watch(self) -> None:
         """Have nodes that come join; nodes that Ray has no more get nothing new."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self.pace.look_s)
             try:
                 await self._look()
             except NodeLost as lost:
@@ -232,32 +292,42 @@ class Nodes:
     async def _join(self, node: RayNode) -> None:
         """Have a worker begin; a node where that can't be is named with its problem."""
         self._joining.add(node.id)
-        worker: RayWorker | None = None
         try:
-            async with asyncio.timeout(START_S):
-                worker = rayport.start_worker(node)
-                hello = decode(await worker.call("introduce"), WorkerHello)
-            begun = await self._begin(worker, node.name, hello)
-        except TimeoutError:
-            self._refuse(node, worker, f"no worker was started within {START_S:.0f} s")
+            await self._have_begun(node)
         except NodeLost as lost:
-            self._refuse(node, worker, f"no worker could be started: {lost}; is labrunner installed there?")
+            self._refuse(node, f"no worker could be started: {lost}; is labrunner installed there?")
+        except TimeoutError:
+            self._refuse(node, f"no worker was started within {self.pace.start_s:.0f} s")
         except LabError as error:
-            self._refuse(node, worker, str(error))
-        else:
-            joined = Node(id=node.id, name=node.name, worker=worker, begun=begun)
-            self._joined[node.id] = joined
-            self._own(self._stay(joined))
+            self._refuse(node, str(error))
         finally:
             self._joining.discard(node.id)
+            self._tell()
 
-    def _refuse(self, node: RayNode, worker: RayWorker | None, why: str) -> None:
-        self.problems[node.name] = why
-        _, wait = self._not_before.get(node.name, (0.0, AGAIN_S))
-        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, LATEST_S))
-        if worker is not None:
+    async def _have_begun(self, node: RayNode) -> None:
+        """Have a worker begin; one that dies over it is followed by another, a few times."""
+        for _ in range(STARTS - 1):
+            with suppress(NodeLost):
+                return await self._begin_at(node)
+        return await self._begin_at(node)
+
+    async def _begin_at(self, node: RayNode) -> None:
+        worker = self._port.start_worker(node)
+        try:
+            async with asyncio.timeout(self.pace.start_s):
+                hello = decode(await worker.call("introduce"), WorkerHello)
+            begun = await self._begin(worker, node.name, hello)
+        except BaseException:
             worker.kill()
-        self._tell()
+            raise
+        joined = Node(id=node.id, name=node.name, worker=worker, begun=begun)
+        self._joined[node.id] = joined
+        self._own(self._stay(joined))
+
+    def _refuse(self, node: RayNode, why: str) -> None:
+        self.problems[node.name] = why
+        _, wait = self._not_before.get(node.name, (0.0, self.pace.again_s))
+        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, self.pace.latest_s))
 
     async def _stay(self, node: Node) -> None:
         """Hear at once when a worker dies."""
@@ -277,7 +347,7 @@ class Nodes:
                 return
             if self._is_watching:  # who was there when the run began was swept then
                 # What is gone on with by now is no orphan any more.
-                await node.reap(frozenset(self.orphaned.get(node.name, set()) | node.taken))
+                await node.reap(frozenset(self.orphaned.get(node.name, set()) | node.taken | node.calls))
         except NodeLost as lost:
             self.lose(node, str(lost))
         except SandboxFailed as failure:
@@ -291,5 +361,5 @@ class Nodes:
     def _give_up(self, node: Node, why: str) -> None:
         self.lose(node, why)
         self.problems[node.name] = why
-        _, wait = self._not_before.get(node.name, (0.0, AGAIN_S))
-        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, LATEST_S))
+        _, wait = self._not_before.get(node.name, (0.0, self.pace.again_s))
+        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, self.pace.latest_s))

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.executor.cluster.strongbox import INSTALL
@@ -33,6 +33,22 @@ class RayNode:
     id: str
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class ClusterPort(Protocol):
+    """What of a cluster is asked for: this module's functions, or whoever stands in for a cluster."""
+
+    async def connect(self, address: str) -> None:
+        """Join the cluster."""
+        ...
+
+    async def list_nodes(self) -> tuple[RayNode, ...]:
+        """The nodes that live. Raises NodeLost while the cluster's head does not answer."""
+        ...
+
+    def start_worker(self, node: RayNode) -> "RayWorker":
+        """Have a worker's process on a node; it is there once it answers."""
+        ...
 
 
 async def connect(address: str) -> None:

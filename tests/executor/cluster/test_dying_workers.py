@@ -1,0 +1,253 @@
+"""Workers and nodes that die at every moment, on a made-up cluster: what lives is gone on with, and once."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from labrunner.executor.cluster.cluster_executor import RayExecutor
+from labrunner.executor.cluster.nodes import NodePace
+from labrunner.executor.registry import RAY
+from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.run_policy import ExecutorPlan
+from labrunner.experiment.schedule import Slot
+from labrunner.records.barrier import BarrierNote
+from labrunner.records.completion import Completion, Graded
+from labrunner.records.encoding.ids import make_token, make_trial_id
+from labrunner.runner.sitting.sitting import Live, RunEnd
+from labrunner.runner.start import RunOptions, run_experiment
+from labrunner.sandbox import registry
+from labrunner.trial.assignment import Assignment, TrialContext
+from tests.kit.builders import make_sandbox
+from tests.kit.executor.madenodes import MadeCluster
+from tests.kit.runner.running import make_sums
+
+QUICK = NodePace(look_s=0.005, again_s=0.01, latest_s=0.02, close_s=1.0, rejoin_s=5.0)
+NO_WATCH = replace(QUICK, look_s=3600.0)
+TASKS = 30
+
+
+class Quiet:
+    """Notes that nobody keeps."""
+
+    def placed(self, token: str, node: str) -> None:
+        return
+
+    async def barrier_held(self, token: str, note: BarrierNote) -> None:
+        return
+
+    async def grader_starting(self, token: str) -> None:
+        return
+
+    def sandbox_gone(self, token: str) -> None:
+        return
+
+    def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
+        return
+
+
+def make_clustered(tasks: int = TASKS) -> Experiment:
+    made = make_sums(tasks=tasks, variants=1, replications=1, concurrency=100)
+    variants = tuple(replace(each, sandbox=make_sandbox(kind="docker", image="i")) for each in made.variants)
+    policy = replace(made.policy, executor=ExecutorPlan(kind=RAY, address="made"))
+    return replace(made, variants=variants, policy=policy)
+
+
+class Owners:
+    """One run's coordinators, one after another."""
+
+    def __init__(self, folder: Path, cluster: MadeCluster) -> None:
+        self.folder, self.cluster, self.experiment = folder, cluster, make_clustered(4)
+        (folder / "trials").mkdir(parents=True)
+        self.made: list[RayExecutor] = []
+
+    def make(self, pace: NodePace = QUICK) -> RayExecutor:
+        context = TrialContext(
+            experiment=self.experiment,
+            run_id="r",
+            trials_dir=self.folder / "trials",
+            host="here",
+            secrets={},
+        )
+        self.made.append(RayExecutor(context, registry.make, port=self.cluster, pace=pace))
+        return self.made[-1]
+
+    def assign(self, number: int) -> Assignment:
+        slot = Slot(schedule_idx=number, variant_idx=0, task_idx=number, repl_idx=0)
+        trial_id = make_trial_id(self.experiment.variants[0].id, self.experiment.tasks[number].id, 0)
+        return Assignment(token=make_token(), slot=slot, trial_id=trial_id, attempt=1)
+
+    def begin(self, executor: RayExecutor, assignment: Assignment) -> "asyncio.Task[Completion]":
+        return asyncio.ensure_future(executor.carry_out(assignment, Quiet()))
+
+    async def leave(self, assignment: Assignment) -> None:
+        """Have an owner begin an attempt, and be gone."""
+        first = self.make()
+        await first.open(lambda: None)
+        work = self.begin(first, assignment)
+        await until(lambda: bool(self.cluster.begun[assignment.trial_id]))
+        for node in self.cluster.nodes.values():
+            node.kill_worker()
+        work.cancel()
+        await asyncio.wait([work])
+        await first.close()
+        self.made.remove(first)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.001)
+
+
+@pytest_asyncio.fixture
+async def cluster() -> AsyncIterator[MadeCluster]:
+    made = MadeCluster(names=("n1",), per_node=4, takes_s=0.2)
+    yield made
+    made.close()
+
+
+@pytest_asyncio.fixture
+async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
+    made = Owners(tmp_path, cluster)
+    yield made
+    for executor in made.made:
+        await executor.close()
+
+
+async def test_a_worker_that_dies_twice_in_a_row_leaves_what_lives_to_the_third(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, mine = owners.make(), owners.assign(0)
+    await executor.open(lambda: None)
+    work = owners.begin(executor, mine)
+    await until(lambda: bool(cluster.begun[mine.trial_id]))
+    deaths = 2
+
+    async def die_when_asked_what_lives(node: str, name: str) -> None:
+        nonlocal deaths
+        if name == "survivors" and deaths > 1:
+            deaths -= 1
+            cluster.nodes[node].kill_worker()
+
+    cluster.on_call = die_when_asked_what_lives
+    cluster.nodes["n1"].kill_worker()
+    completion = await work
+    assert deaths == 1
+    assert isinstance(completion.end, Graded)
+    assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+async def test_what_is_to_be_gone_on_with_is_not_swept_when_its_worker_dies_first(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    mine = owners.assign(0)
+    await owners.leave(mine)
+    executor = owners.make()
+    (survivor,) = await executor.survivors()
+    await executor.reap(frozenset({mine.token}))
+    await executor.open(lambda: None)
+    cluster.nodes["n1"].kill_worker()
+    await until(lambda: executor.places > 0 and cluster.nodes["n1"].worker is not None)
+    await asyncio.sleep(0.2)  # the next worker has been there for long: nobody has come for it yet
+    completion = await executor.carry_out(mine, Quiet(), survivor)
+    assert isinstance(completion.end, Graded), completion.end
+    assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+async def test_who_owns_the_run_next_asks_again_when_a_worker_dies_over_it(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    mine, deaths = owners.assign(0), ["introduce", "survivors"]
+    await owners.leave(mine)
+
+    async def die(node: str, name: str) -> None:
+        if deaths and name == deaths[0]:
+            deaths.pop(0)
+            cluster.nodes[node].kill_worker()
+
+    cluster.on_call = die
+    executor = owners.make(NO_WATCH)
+    found = await executor.survivors()
+    assert deaths == []
+    assert [each.token for each in found] == [mine.token]
+
+
+async def test_nothing_is_left_when_a_worker_dies_while_it_sweeps(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    mine, deaths = owners.assign(0), ["reap"]
+    await owners.leave(mine)
+
+    async def die(node: str, name: str) -> None:
+        if deaths and name == deaths[0]:
+            deaths.pop(0)
+            cluster.nodes[node].kill_worker()
+
+    cluster.on_call = die
+    await owners.make(NO_WATCH).reap(frozenset())
+    assert deaths == []
+    assert cluster.nodes["n1"].containers == {}
+
+
+async def torment(cluster: MadeCluster, *, nodes_too: bool) -> None:
+    """Kill at random, for ever: who dies while everything is still being tried out has the run refused."""
+    names = list(cluster.nodes)
+    await until(lambda: bool(cluster.begun))
+    while True:
+        await asyncio.sleep(cluster.dice.uniform(0, 0.02))
+        node = cluster.nodes[cluster.dice.choice(names)]
+        if nodes_too and cluster.dice.random() < 0.5:
+            node.leave()
+            await asyncio.sleep(cluster.dice.uniform(0, 0.02))
+            node.come_back()
+        else:
+            node.kill_worker()
+
+
+async def carry_out(folder: Path, cluster: MadeCluster) -> RunEnd:
+    async def watch(live: Live) -> None:
+        return
+
+    options = RunOptions(
+        runs_dir=folder,
+        secrets={},
+        run_id="r",
+        executors=lambda kind, context, make: RayExecutor(context, make, port=cluster, pace=QUICK),
+    )
+    return await run_experiment(make_clustered(), options, watch)
+
+
+async def carry_out_among_deaths(folder: Path, cluster: MadeCluster, *, nodes_too: bool) -> RunEnd:
+    killing = asyncio.ensure_future(torment(cluster, nodes_too=nodes_too))
+    try:
+        return await carry_out(folder, cluster)
+    finally:
+        killing.cancel()
+        cluster.close()
+
+
+def find_failures(end: RunEnd) -> list[str]:
+    """What is said of each trial that came to no verdict."""
+    rows = (end.paths.root / "facts/timings.jsonl").read_text().splitlines()
+    told = [json.loads(row)["attempts"][-1].get("message") for row in rows]
+    assert len(told) == TASKS
+    return [each for each in told if each is not None]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_workers_that_die_all_the_time_cost_no_result_and_no_agent(seed: int, tmp_path: Path) -> None:
+    cluster = MadeCluster(seed=seed)
+    end = await carry_out_among_deaths(tmp_path, cluster, nodes_too=False)
+    assert find_failures(end) == []
+    assert [tokens for tokens in cluster.begun.values() if len(tokens) > 1] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_nodes_that_are_lost_all_the_time_are_no_trials_fault(seed: int, tmp_path: Path) -> None:
+    end = await carry_out_among_deaths(tmp_path, MadeCluster(seed=seed), nodes_too=True)
+    assert find_failures(end) == []
