@@ -12,8 +12,10 @@ from labrunner.executor.door import Discard
 from labrunner.executor.local import LocalExecutor
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.encoding.ids import make_token
+from labrunner.sandbox.docker.attempt.survivors import find_left
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.labels import PLACE
+from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.door import Survivor
 from labrunner.sandbox.marks import RunMark
 from tests.kit.docker.lonely import Lonely, kill, wait_for_word
@@ -192,6 +194,29 @@ async def test_an_agent_that_ended_while_nobody_looked_is_graded_after_a_power_c
     completion = await lonely.adopt(survivor)
     assert isinstance(completion.end, Graded)
     assert lonely.started() == ALL
+
+
+class Sweeping(Engine):
+    """An engine on which somebody removes each container as soon as it has been looked at."""
+
+    async def look(self, container: str) -> ContainerState:
+        state = await super().look(container)
+        await self.remove(container)
+        return state
+
+
+async def test_a_container_that_goes_while_it_is_looked_at_is_no_survivor(
+    lonely: Lonely, heir: LocalExecutor
+) -> None:
+    runner = lonely.start_runner()
+    await lonely.until("setup")
+    kill(runner)
+    await only(heir)
+    engine = Sweeping()
+    try:
+        assert await find_left(engine, RunMark.of(lonely.run_dir, "the-run")) == []
+    finally:
+        await engine.close()
 
 
 async def test_an_agent_that_a_power_cut_ended_is_not_adoptable(

@@ -8,6 +8,7 @@ an agent could have forged decides nothing but what is waited for.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from labrunner.sandbox.docker.attempt.container import make_nonce
 from labrunner.sandbox.docker.engine.client import Engine
@@ -20,6 +21,9 @@ from labrunner.sandbox.docker.wrapper.testimony import check_note, doubt
 from labrunner.sandbox.door import AttemptFolders, Survivor, SurvivorPhase
 from labrunner.sandbox.marks import Mark, RunMark
 from labrunner.sandbox.paths import AGENTLAB
+
+LEAVING: Final = frozenset({404, 409})
+"""What an engine says of a container that is gone, or just being removed: others of the run come and go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +61,17 @@ async def _examine(engine: Engine, group: list[tuple[Listed, Tag]]) -> Left | No
     # A container made for the grader replaces the one in which the agent ran.
     listed, tag = max(group, key=lambda pair: pair[1].role == "grader")
     try:
-        state = await engine.look(listed.id)
+        return await _look_closely(engine, listed, tag, group)
     except EngineRefused as refusal:
-        if refusal.is_not_found:
+        if refusal.status in LEAVING:
             return None
         raise
+
+
+async def _look_closely(
+    engine: Engine, listed: Listed, tag: Tag, group: list[tuple[Listed, Tag]]
+) -> Left | None:
+    state = await engine.look(listed.id)
     if tag.mark is None:
         return None
     folders = AttemptFolders(root=Path(state.mounts[AGENTLAB]))
