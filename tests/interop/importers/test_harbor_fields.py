@@ -36,6 +36,82 @@ def test_every_field_of_the_schema_is_mapped_or_refused_and_none_is_both() -> No
     assert not set(MAPPED) & set(REFUSED)
 
 
+# Two things that a field may say, where one is not enough: nothing of it may be lost on the way.
+SPEAKS = {
+    "schema_version": ("'1.0'", "'2.0'"),
+    "version": ("'1.0'", "'2.0'"),
+    "source": ("'a'", "'b'"),
+    "artifacts": ("['a']", "[{source = 'b'}]"),
+    "metadata": ("{difficulty = 'easy'}", "{difficulty = 'hard'}"),
+    "task.name": ("'org/a'", "'org/b'"),
+    "task.version": ("'1'", "'2'"),
+    "task.description": ("'a'", "'b'"),
+    "task.authors": ("[{name = 'a', email = 'a@b'}]", "[{name = 'a', email = 'b@b'}]"),
+    "task.keywords": ("['a']", "['b']"),
+    "agent.timeout_sec": ("60", "61.5"),
+    "agent.user": ("'a'", "1000"),
+    "agent.network_mode": ("'public'", "'no-network'"),
+    "agent.allowed_hosts": ("['a.example']", "['b.example']"),
+    "verifier.timeout_sec": ("60", "61.5"),
+    "verifier.env": ("{A = 'x'}", "{A = '${A}'}"),
+    "verifier.user": ("'a'", "1000"),
+    "verifier.environment_mode": ("'shared'", "'separate'"),
+    "verifier.network_mode": ("'public'", "'no-network'"),
+    "verifier.allowed_hosts": ("['a.example']", "['b.example']"),
+    "environment.build_timeout_sec": ("60", "61.5"),
+    "environment.docker_image": ("'a:1'", "'b:1'"),
+    "environment.os": ("'linux'", "'windows'"),
+    "environment.cpus": ("1", "2"),
+    "environment.memory_mb": ("256", "512"),
+    "environment.memory": ("'1G'", "'2G'"),
+    "environment.storage_mb": ("1024", "2048"),
+    "environment.storage": ("'1G'", "'2G'"),
+    "environment.env": ("{A = 'x'}", "{A = 'y'}"),
+    "environment.workdir": ("'/srv'", "'/app'"),
+    "environment.healthcheck": ("{command = 'a'}", "{command = 'b'}"),
+    "environment.healthcheck.command": ("'a'", "'b'"),
+    "environment.healthcheck.interval_sec": ("1", "2"),
+    "environment.healthcheck.timeout_sec": ("1", "2"),
+    "environment.healthcheck.start_period_sec": ("1", "2"),
+    "environment.healthcheck.start_interval_sec": ("1", "2"),
+    "environment.healthcheck.retries": ("1", "2"),
+    "environment.network_mode": ("'public'", "'no-network'"),
+    "environment.allowed_hosts": ("['a.example']", "['b.example']"),
+    "environment.allow_internet": ("true", "false"),
+    "solution.env": ("{A = 'x'}", "{A = 'y'}"),
+}
+TABLES = ("task", "agent", "verifier", "environment", "solution")
+
+
+def test_every_mapped_field_is_tried_with_two_values() -> None:
+    assert sorted(SPEAKS) == sorted({*MAPPED} - {*TABLES})
+
+
+@pytest.mark.parametrize("name", SPEAKS)
+def test_what_a_mapped_field_says_makes_a_difference_or_is_refused(name: str, tmp_path: Path) -> None:
+    table, _, key = name.rpartition(".")
+    head = f"[{table}]\n" if table else ""
+    head += "command = 'true'\n" if table.endswith("healthcheck") and key != "command" else ""
+    head += "network_mode = 'allowlist'\n" if key == "allowed_hosts" else ""
+    found = []
+    for value in SPEAKS[name]:
+        task = read_harbor_task(write_task(tmp_path / "one", f"{head}{key} = {value}\n"))
+        found.append((task.row, [each.where for each in task.refused]))
+    assert found[0] != found[1]
+    assert found[0][1] == []
+    assert found[1][1] in ([], [f"{tmp_path}/one/task.toml: {name}"])
+
+
+@pytest.mark.parametrize("key", ["destination", "exclude", "service"])
+def test_of_an_artifact_nothing_but_its_source_can_be_had(key: str, tmp_path: Path) -> None:
+    """Of `ArtifactConfig` in harbor 0.25.0: source, destination, exclude, service."""
+    value = "['x']" if key == "exclude" else "'x'"
+    task = read_harbor_task(
+        write_task(tmp_path / "one", f"artifacts = [{{source = '/x', {key} = {value}}}]\n")
+    )
+    assert [each.where for each in task.refused] == [f"{tmp_path}/one/task.toml: artifacts.0.{key}"]
+
+
 # What each refused field may say, and where the refusal must point.
 SAID = {
     "steps": '[[steps]]\nname = "one"\n',

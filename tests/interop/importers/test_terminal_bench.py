@@ -1,12 +1,14 @@
 """Task folders of terminal-bench before Harbor as experiments."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from labrunner.errors import InputError
-from labrunner.interop.importers.terminal_bench import MAPPED, import_terminal_bench
-from tests.kit.interop.terminal_bench_tasks import COMPOSE, write_classic
+from labrunner.interop.importers.terminal_bench import MAPPED, TOLD, import_terminal_bench
+from tests.kit.interop.terminal_bench_tasks import COMPOSE, YAML, write_classic
 
 
 def refusals_of(folder: Path) -> list[InputError]:
@@ -71,3 +73,50 @@ SCHEMA = (
 
 def test_every_field_of_the_schema_is_known() -> None:
     assert sorted(SCHEMA.split()) == sorted(MAPPED)
+
+
+# A field, and two things that it may say; the second may be refused.
+SPEAKS = {
+    "instruction": ("one", "another"),
+    "tags": (["a"], ["b"]),
+    "parser_name": ("pytest", "swebench"),
+    "max_agent_timeout_sec": (60, 61.5),
+    "max_test_timeout_sec": (60, 61.5),
+    "run_tests_in_same_shell": (False, True),
+    **dict.fromkeys(TOLD, ("a", "b")),
+}
+IDLE = ("disable_asciinema",)
+"""What the harness records of its own terminal."""
+
+
+def read(folder: Path, **changes: object) -> tuple[dict[str, Any], list[str]]:
+    yaml = msgspec.yaml.decode(YAML.encode()) | changes
+    write_classic(folder / "one", yaml=msgspec.yaml.encode(yaml).decode())
+    imported = import_terminal_bench(folder / "one")
+    [row] = imported.fields["tasks"]
+    return row, [each.where for each in imported.refused["one"]]
+
+
+@pytest.mark.parametrize("name", SPEAKS)
+def test_what_a_mapped_field_says_makes_a_difference_or_is_refused(name: str, tmp_path: Path) -> None:
+    found = [read(tmp_path, **{name: value}) for value in SPEAKS[name]]
+    assert found[0] != found[1]
+    assert found[0][1] == []
+    assert found[1][1] in ([], [f"{tmp_path}/one/task.yaml: {name}"])
+
+
+def test_every_field_is_tried() -> None:
+    assert sorted([*SPEAKS, *IDLE]) == sorted(MAPPED)
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_nothing_follows_from_what_means_nothing_here(name: str, tmp_path: Path) -> None:
+    assert read(tmp_path, **{name: True}) == read(tmp_path) == read(tmp_path, **{name: False})
+
+
+@pytest.mark.parametrize("name", [*MAPPED, "colour"])
+def test_whatever_a_field_holds_is_taken_or_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    for value in (True, 0, -1, "x", "", [], [1], {"a": 1}):
+        _, refused = read(tmp_path, **{name: value})
+        assert refused in ([], [f"{tmp_path}/one/task.yaml: {name}"]), value
+        assert refused or name != "colour"

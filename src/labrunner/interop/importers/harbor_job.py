@@ -140,7 +140,7 @@ def _retries(job: ForeignTable) -> int:
     retry = job.below("retry")
     for name, value in retry.values.items():
         own = tuple(sorted(value)) if _is_texts(value) else value
-        if name != "max_retries" and value not in (None, [], {}) and own != _RETRIES.get(name):
+        if name != "max_retries" and value not in (None, [], {}) and not _is_same(own, _RETRIES.get(name)):
             retry.refuse(name, "what is tried again, and after how long, follows from the cause of an error")
     return 0 if _is_same(retry.values.get("max_retries"), 0) else retry.count("max_retries") or 0
 

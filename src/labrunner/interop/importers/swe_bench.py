@@ -1,8 +1,8 @@
 """Instances of SWE-bench and its kin as an experiment: rows of a JSONL, JSON or Parquet file.
 
 Rules: a row must carry how it is judged (`eval_script`, `log_parser`, both lists of tests); one that does not
-is refused. Work is judged by its patch, in a container that no agent was in; what lies in git behind the
-commit is taken out before the agent begins.
+is refused, and so is one with a field that is unknown and says something. Work is judged by its patch, in a
+container that no agent was in; what lies in git behind the commit is taken out before the agent begins.
 """
 
 import json
@@ -37,6 +37,32 @@ READERS: Final[Mapping[str, str]] = {
 """Log parsers of the harness by name, and which of ours reads the same."""
 _IMAGES: Final = ("image", "image_name", "docker_image")
 _TOLD: Final = ("repo", "version", "base_commit", "created_at", "difficulty", "environment_setup_commit")
+_LISTS: Final = ("FAIL_TO_PASS", "PASS_TO_PASS")
+MAPPED: Final = (
+    *("instance_id", "problem_statement", "patch", "eval_script", "log_parser", "eval_type"),
+    *(*_LISTS, *_IMAGES, *_TOLD),
+)
+"""Fields of a row that something follows from."""
+IDLE: Final = (
+    *("test_patch", "hints_text", "split", "issue_id", "issue_url", "pr_url"),
+    *("meta", "license", "license_name", "environment", "install_config", "FAIL_TO_FAIL", "PASS_TO_FAIL"),
+)
+"""Fields from which nothing follows in a harness either, where a row names its image and its eval script."""
+_OF_PRO: Final = "is SWE-bench Pro's, which is judged by a clone of its own; leave it out"
+REFUSED: Final[Mapping[str, str]] = {
+    "image_assets": "pictures that tests compare with are not fetched",
+    "requirements": "SWE-bench Pro tells it to agents: write it into problem_statement, or leave it out",
+    "interface": "SWE-bench Pro tells it to agents: write it into problem_statement, or leave it out",
+    "fail_to_pass": f"{_OF_PRO}, and write FAIL_TO_PASS",
+    "pass_to_pass": f"{_OF_PRO}, and write PASS_TO_PASS",
+    "before_repo_set_cmd": _OF_PRO,
+    "selected_test_files_to_run": _OF_PRO,
+    "dockerhub_tag": f"{_OF_PRO}, and write image",
+    "repo_language": _OF_PRO,
+    "issue_specificity": _OF_PRO,
+    "issue_categories": _OF_PRO,
+}
+"""Fields that can't be had, and why."""
 _FIND_PYTHON: Final = (
     'for python in /opt/miniconda3/bin/python3 python3; do command -v "$python" >/dev/null && '
     'exec "$python" -I -c "$1" "$2"; done; echo "this image has no python3 to grade with" >&2; exit 1'
@@ -98,7 +124,7 @@ def _read(row: Row) -> tuple[str, dict[str, Any], list[InputError]]:
     if not isinstance(name, str) or not name:
         raise InputError(row.origin.where(("instance_id",)), f"must be text, found {found(name)}")
     _check(data, refuse)
-    lists = {field: _tests(data.get(field)) for field in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+    lists = {field: _tests(data.get(field)) for field in _LISTS}
     for field, tests in lists.items():
         if tests is None:
             refuse(field, f"must be a list of tests, found {found(data.get(field))}")
@@ -121,8 +147,9 @@ def _check(data: Mapping[str, Any], refuse: Callable[[str, str], None]) -> None:
     for field in ("repo", "patch", *_IMAGES):
         if not isinstance(data.get(field), str | None):
             refuse(field, f"must be text, found {found(data[field])}")
-    if data.get("image_assets") not in (None, "", "{}", {}):
-        refuse("image_assets", "pictures that tests compare with are not fetched")
+    for field, value in data.items():
+        if field not in (*MAPPED, *IDLE) and value not in (None, "", "{}", "[]", {}, []):
+            refuse(field, REFUSED.get(field, "is no field of SWE-bench's rows or their kin; leave it out"))
 
 
 def _task(name: str, data: Mapping[str, Any], lists: Mapping[str, list[str] | None]) -> dict[str, Any]:
@@ -138,7 +165,7 @@ def _task(name: str, data: Mapping[str, Any], lists: Mapping[str, list[str] | No
             "eval_type": data.get("eval_type", "pass_and_fail"),
         },
         "group": data.get("repo"),
-        "metadata": {field: data[field] for field in _TOLD if isinstance(data.get(field), str)},
+        "metadata": {field: data[field] for field in _TOLD if data.get(field) is not None},
         "solution": _solution(data.get("patch")),
     }
     return {field: value for field, value in task.items() if value is not None}

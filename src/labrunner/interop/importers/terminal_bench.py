@@ -134,7 +134,7 @@ class _Reading:
         return {name: value for name, value in row.items() if value not in (None, {}, [])}
 
     def _check(self, table: ForeignTable) -> None:
-        if table.text("instruction") is None:
+        if not table.has("instruction"):
             table.refuse("instruction", "is missing")
         if table.values.get("parser_name", "pytest") != "pytest":
             told = f"only pytest's summary is read, found {found(table.values['parser_name'])}"
