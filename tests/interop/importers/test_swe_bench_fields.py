@@ -90,7 +90,8 @@ def test_nothing_follows_from_a_field_that_means_nothing(field: str, tmp_path: P
 @pytest.mark.parametrize("field", [*REFUSED, "colour", "evalscript"])
 def test_a_field_that_cant_be_had_or_is_unknown_is_refused_by_name(field: str, tmp_path: Path) -> None:
     assert read(tmp_path, {**LEAST, field: "some words"})[1] == [field]
-    for nothing in (None, "", [], {}, "{}"):
+    nothings: tuple[object, ...] = (None, "", [], {}, "{}")
+    for nothing in nothings:
         assert read(tmp_path, {**LEAST, field: nothing}) == read(tmp_path, LEAST)
 
 
