@@ -7,8 +7,11 @@ from labrunner.policy.capacity import Host, decide_concurrency
 
 
 def count_places(experiment: Experiment, planned: int) -> int:
-    """As many as this machine's cores and memory allow."""
+    """As many as this machine's cores and memory allow; what has no sandbox only waits, and needs neither."""
     plans = [variant.sandbox for variant in experiment.variants]
+    asked = experiment.policy.max_concurrency
+    if all(plan.is_none for plan in plans) and asked != "auto":
+        return asked
     # A default of two cores is a ceiling for a trial, not what every trial is expected to use.
     cpus = max(plan.cpus if "cpus" in plan.asked else 1.0 for plan in plans)
     return decide_concurrency(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
+from labrunner.executor.cargo import TakesOwnCode
 from labrunner.executor.door import Executor
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.run_policy import LOCAL
@@ -32,6 +33,12 @@ EXECUTORS: Final = Registry(
     accepts=_makes_executor,
     wanted="what makes an Executor of a TrialContext and a way to make sandboxes",
 )
+
+
+def takes_own_code(name: str) -> bool:
+    """Whether the executor of a name carries out, elsewhere, attempts whose code is not its own."""
+    # What its class has, an executor has: none is made to be asked.
+    return isinstance(EXECUTORS.find(name, flag("executor")), TakesOwnCode)
 
 
 def make_named_executor(name: str, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:

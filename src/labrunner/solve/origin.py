@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labrunner.errors import InputError
+from labrunner.executor.cargo import Cargo, OwnCode, TakesOwnCode
 from labrunner.executor.door import Executor
-from labrunner.executor.registry import make_named_executor
+from labrunner.executor.registry import make_named_executor, takes_own_code
 from labrunner.experiment.options.layers import refuse_files
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
@@ -34,6 +35,8 @@ class PythonTasks:
     def __init__(self, model: "Model | None" = None) -> None:
         """Know none yet; `model` is asked instead of the one that a name stands for."""
         self._lives: dict[str, LiveTask] = {}
+        self._asked: dict[str, tuple[Overrides, Model | None]] = {}
+        """What each was made with."""
         self._model = model
 
     def load(self, target: str, overrides: Overrides) -> list[Experiment]:
@@ -47,8 +50,10 @@ class PythonTasks:
         from labrunner.solve.resolving.task_resolution import resolve_task
 
         refuse_files(overrides)
-        resolved = resolve_task(task, overrides, model or self._model)
+        asked = model or self._model
+        resolved = resolve_task(task, overrides, asked)
         self._lives[resolved.experiment.digest] = resolved.live
+        self._asked[resolved.experiment.digest] = (overrides, asked)
         return resolved.experiment
 
     def executor(self, name: str, context: TrialContext, make: Callable[[str], SandboxMaker]) -> Executor:
@@ -56,12 +61,20 @@ class PythonTasks:
         program = context.experiment.variants[0].program
         if program is None or not program.in_process:
             return make_named_executor(name, context, make)
-        if name != LOCAL:
-            told = f"solvers and scorers in Python run in this process; {name} can't carry them out"
-            raise InputError(flag("executor"), told)
         from labrunner.solve.running.python_executor import SolveExecutor
 
-        return SolveExecutor(context, make, lambda: self._find(context, program))
+        def make_here() -> Executor:
+            return SolveExecutor(context, make, lambda: self._find(context, program))
+
+        if name == LOCAL:
+            return make_here()
+        if not takes_own_code(name):
+            told = f"solvers and scorers in Python run in this process; {name} can't carry them out"
+            raise InputError(flag("executor"), told)
+        made = make_named_executor(name, context, make)
+        assert isinstance(made, TakesOwnCode)
+        made.take_code(OwnCode(pack=lambda: self._pack(context, program), make_here=make_here))
+        return made
 
     def metrics(self, experiment: Experiment) -> "Mapping[str, Sequence[Metric]]":
         """The metrics of an experiment's figures, where the code of its scorers is at hand."""
@@ -92,8 +105,15 @@ class PythonTasks:
             overrides = replace(overrides, model_base_url=program.base_url)
             made = self.resolve(_make_again(program, overrides, f"run {context.run_id}"), overrides)
             # Made with the whole dataset, where the run may have only a part: the code is the same.
-            self._lives[digest] = self._lives[made.digest]
+            self._lives[digest], self._asked[digest] = self._lives[made.digest], self._asked[made.digest]
         return self._lives[digest]
+
+    def _pack(self, context: TrialContext, program: Program) -> Cargo:
+        """What another machine needs to have the task's code."""
+        from labrunner.solve.running.packing import pack_task
+
+        live = self._find(context, program)
+        return pack_task(program, live, *self._asked[context.experiment.digest])
 
 
 def read_program(record: Mapping[str, Any]) -> Program | None:

@@ -3,16 +3,17 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from labrunner.executor.cluster.delivery import find_parcels, pack_experiment
-from labrunner.executor.cluster.parcels import pack, pack_numbered
+from labrunner.executor.cargo import Cargo
+from labrunner.executor.cluster.delivery import bundle, find_parcels, pack_experiment
+from labrunner.executor.cluster.parcels import pack, pack_files
 from labrunner.executor.cluster.rayport import RayWorker
-from labrunner.executor.cluster.tidings import Charge, decode, encode
+from labrunner.executor.cluster.tidings import CarrierTold, Charge, decode, encode
 from labrunner.executor.door import PREFLIGHT
 from labrunner.experiment.schedule import Schedule
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
@@ -31,11 +32,17 @@ class Briefing:
 
     charge: Charge
     parcels: dict[str, Pieces]
+    secrets: Mapping[str, str]
 
     @classmethod
-    def of(cls, context: TrialContext) -> "Briefing":
-        """Look at everything that the experiment names."""
+    def of(cls, context: TrialContext, cargo: Cargo | None = None) -> "Briefing":
+        """Look at everything that the experiment names, and at what its own code needs."""
         whole, named = pack_experiment(context.experiment), find_parcels(context.experiment)
+        every = [whole, *named.values()]
+        carrier = None
+        if cargo is not None:
+            every.append(bundle(cargo.files))
+            carrier = CarrierTold(name=cargo.carrier, words=cargo.words, parcel=every[-1].key)
         charge = Charge(
             run_id=context.run_id,
             place=_name_place(context),
@@ -43,8 +50,10 @@ class Briefing:
             experiment=whole.key,
             parcels={path: parcel.whereabouts for path, parcel in named.items()},
             planned=len(Schedule.of(context.experiment)),
+            carrier=carrier,
         )
-        return cls(charge=charge, parcels={each.key: each.pieces for each in (whole, *named.values())})
+        known = context.secrets if cargo is None else {**context.secrets, **cargo.secrets}
+        return cls(charge=charge, parcels={each.key: each.pieces for each in every}, secrets=known)
 
     async def deliver(self, worker: RayWorker) -> None:
         """Send what a node lacks."""
@@ -62,10 +71,13 @@ async def send_tapes(worker: RayWorker, scene: AttemptScene) -> None:
     """Send the recorded calls that answer an attempt's, where its run replays another one."""
     if scene.context.experiment.policy.replay is None:
         return
-    groups = [[path for name in TAPED if (path := folder / name).exists()] for folder in find_tapes(scene)]
-    await _send(
-        lambda: pack_numbered(groups), partial(worker.call, "receive_tapes", encode(scene.assignment))
-    )
+    files = {
+        f"{number}/{name}": path
+        for number, folder in enumerate(find_tapes(scene))
+        for name in TAPED
+        if (path := folder / name).exists()
+    }
+    await _send(lambda: pack_files(files), partial(worker.call, "receive_tapes", encode(scene.assignment)))
 
 
 async def _send(pieces: Pieces, give: Callable[[bytes | None], Awaitable[bytes]]) -> None:

@@ -10,14 +10,17 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from typing import Final, assert_never
 
 import msgspec
 
 from labrunner.errors import AttemptFailed, SandboxFailed
+from labrunner.executor.cargo import OwnCode
 from labrunner.executor.cluster import rayport
 from labrunner.executor.cluster.briefing import Briefing, send_folder, send_tapes
+from labrunner.executor.cluster.hearing.lending import Desk, Lender
+from labrunner.executor.cluster.hearing.unheard import complete_unheard
 from labrunner.executor.cluster.homecoming import Before, Homecoming
 from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
@@ -29,6 +32,8 @@ from labrunner.executor.cluster.tidings import (
     AttemptOrder,
     BarrierTold,
     Begun,
+    ConnectionAsked,
+    ConnectionLeft,
     Ended,
     EventTold,
     GoneTold,
@@ -40,16 +45,14 @@ from labrunner.executor.cluster.tidings import (
     decode_told,
     encode,
 )
-from labrunner.executor.door import Discard
+from labrunner.executor.door import Discard, Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import throw_away
 from labrunner.files.uninterrupted import wait_out
-from labrunner.records.completion import AttemptEnd, AttemptTiming, Cancelled, Completion
-from labrunner.records.encoding.canonical import stamp
+from labrunner.records.completion import AttemptEnd, Cancelled, Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
 from labrunner.trial.assignment import Assignment, Notes, TrialContext, set_scene
 from labrunner.trial.classification import spoilt
-from labrunner.trial.ledger import complete
 from labrunner.version import VERSION
 
 NODE_LOST: Final = "node_lost"
@@ -85,10 +88,17 @@ class RayExecutor:
         """Nodes of survivors, by token."""
         self._whereabouts: dict[str, Node] = {}
         """Nodes of attempts that are not released."""
+        self._lender = Lender()
         self._losses = Losses()
-        self._here: LocalExecutor | None = None
+        self._code: OwnCode | None = None
+        """Set where attempts are carried out by code that is not ours."""
+        self._here: Executor | None = None
         """Set where an earlier owner of the run carried attempts out on this machine."""
         self._kept_here: set[str] = set()
+
+    def take_code(self, code: OwnCode) -> None:
+        """Have attempts carried out by this code, on nodes."""
+        self._code = code
 
     @property
     def places(self) -> int:
@@ -130,6 +140,8 @@ class RayExecutor:
 
     def outlives_runner(self, assignment: Assignment) -> bool:
         """Whether its sandbox goes on without us, on its node."""
+        if self._code is not None:
+            return False  # what it has in memory ends with its worker
         variant = self._context.experiment.variants[assignment.slot.variant_idx]
         return self._make(variant.sandbox.kind).outlives_runner
 
@@ -210,14 +222,17 @@ class RayExecutor:
         briefing = await self._prepare()
         await briefing.deliver(worker)
         charge = msgspec.structs.replace(briefing.charge, node=node)
-        sealed = seal(self._context.secrets, hello.key)
+        sealed = seal(briefing.secrets, hello.key)
         return decode(await worker.call("begin", encode(charge), sealed), Begun)
 
     async def _prepare(self) -> Briefing:
         """Look once at what every node needs. Raises InputError for what is not there any more."""
         if self._briefing is None:
-            self._briefing = asyncio.ensure_future(asyncio.to_thread(Briefing.of, self._context))
+            self._briefing = asyncio.ensure_future(asyncio.to_thread(self._brief))
         return await asyncio.shield(self._briefing)
+
+    def _brief(self) -> Briefing:
+        return Briefing.of(self._context, None if self._code is None else self._code.pack())
 
     async def _find_place(self, assignment: Assignment, survivor: Survivor | None) -> _Where | None:
         """A node with a free place; of a survivor, that where it lives. None where it is nowhere."""
@@ -257,7 +272,8 @@ class RayExecutor:
         notes.placed(token, node.name)
         home = Homecoming(set_scene(self._context, assignment).folders.root, where.before)
         try:
-            return await self._hear(where, assignment, notes, home)
+            async with self._lender.serve(partial(node.worker.tell, "acknowledge", token)) as desk:
+                return await self._hear(where, assignment, notes, home, desk)
         except NodeLost as lost:
             self._nodes.lose(node, str(lost))  # while this is one of its calls: so it is awaited
             raise
@@ -274,7 +290,7 @@ class RayExecutor:
             self._nodes.give_back(node, token)
 
     async def _hear(
-        self, where: _Where, assignment: Assignment, notes: Notes, home: Homecoming
+        self, where: _Where, assignment: Assignment, notes: Notes, home: Homecoming, desk: Desk
     ) -> Completion:
         node, token = where.node, assignment.token
         if where.survivor is None:
@@ -286,6 +302,8 @@ class RayExecutor:
                     await asyncio.to_thread(home.take, piece, told)
                     if asked is not None:
                         await node.worker.tell("acknowledge", token, asked)
+                case ConnectionAsked() | ConnectionLeft() as connection:
+                    await desk.hear(connection)
                 case Ended(completion=completion):
                     return await self._bring_home(completion, node, assignment, home)
                 case NodeFailure(reason=reason, message=message):
@@ -363,23 +381,14 @@ class RayExecutor:
         return self._end(assignment, spoilt(SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")))
 
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
-        now = stamp(datetime.now(UTC))
         node = self._whereabouts.get(assignment.token)
-        timing = AttemptTiming(
-            attempt=assignment.attempt,
-            started_at=now,
-            ended_at=now,
-            host="",
-            node=None if node is None else node.name,
-            sandbox="none",
-            message=getattr(end, "message", None),
-        )
-        return complete(assignment, end, timing)
+        return complete_unheard(assignment, end, None if node is None else node.name)
 
-    def _find_here(self) -> LocalExecutor | None:
+    def _find_here(self) -> Executor | None:
         """This machine's own executor, where an earlier owner of the run left sandboxes here."""
         if self._here is None and any(self._context.trials_dir.glob("*/*/ctl")):
-            self._here = LocalExecutor(self._context, self._make)
+            made = LocalExecutor(self._context, self._make) if self._code is None else self._code.make_here()
+            self._here = made
         return self._here
 
 

@@ -15,8 +15,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from labrunner.errors import InputError
-from labrunner.executor.cluster.parcels import pack, pack_bytes, pack_file
+from labrunner.executor.cluster.parcels import pack, pack_bytes, pack_file, pack_files
 from labrunner.experiment import codec
+from labrunner.experiment.folders import digest_file
 from labrunner.experiment.resolved import Experiment, Folder, Program, Solution
 from labrunner.files.strangers.tree import walk
 from labrunner.records.encoding import canonical
@@ -34,6 +35,8 @@ class Parcel:
     path: Path | None = None
     """A folder or file; None where the content is here."""
     content: bytes = b""
+    files: Mapping[str, Path] | None = None
+    """Many files, each by where it is to lie."""
 
     @property
     def whereabouts(self) -> str:
@@ -42,6 +45,8 @@ class Parcel:
 
     def pieces(self) -> Iterator[bytes]:
         """It, in pieces."""
+        if self.files is not None:
+            return pack_files(self.files)
         if self.path is None:
             return pack_bytes(self.content, WHOLE)
         if self.path.is_dir():
@@ -66,6 +71,18 @@ def find_parcels(experiment: Experiment) -> dict[str, Parcel]:
     """Everything that an experiment names, by its path. Raises InputError for what is not there any more."""
     digests = dict(_find_folders(experiment))
     return {path: _make_parcel(Path(path), digest) for path, digest in digests.items()}
+
+
+def bundle(files: Mapping[str, Path]) -> Parcel:
+    """Many files as one parcel. Raises InputError for what is not there any more."""
+    state = hashlib.sha256(b"files\0")
+    for place, path in sorted(files.items()):
+        try:
+            mode, content = stat.S_IMODE(path.stat().st_mode), digest_file(path)
+        except OSError as error:
+            raise InputError(str(path), f"can't be read any more: {error.strerror}") from error
+        state.update(os.fsencode(place) + b"\0%o\0" % mode + content.encode() + b"\0")
+    return Parcel(key=f"files-{state.hexdigest()}", files=files)
 
 
 def _make_parcel(path: Path, digest: str) -> Parcel:

@@ -8,7 +8,7 @@ were made. What is unpacked lies below the folder that it is unpacked into, whoe
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -89,21 +89,26 @@ def pack_bytes(data: bytes, name: str) -> Iterator[bytes]:
         yield _encoder.encode([_Data(at, data[at : at + PIECE])])
 
 
-def pack_numbered(groups: Iterable[Iterable[Path]]) -> Iterator[bytes]:
-    """Pieces of folders that are called 0, 1 and so on, each of which holds some files."""
-    yield from _gather(_parts_of_groups(groups))
+def pack_files(files: Mapping[str, Path]) -> Iterator[bytes]:
+    """Pieces of a folder that holds these files, each at a path of its own."""
+    return _gather(_listed_parts(files))
 
 
-def _parts_of_groups(groups: Iterable[Iterable[Path]]) -> Iterator[_Any]:
-    for number, files in enumerate(groups):
-        yield _Descend(b"%d" % number)
-        for path in files:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                yield from _file_parts(fd, os.fstat(fd), path.name)
-            finally:
-                os.close(fd)
-        yield _Ascend(0o700)
+def _listed_parts(files: Mapping[str, Path]) -> Iterator[_Any]:
+    here: list[str] = []
+    for *folders, name in sorted(place.split("/") for place in files):
+        while here != folders[: len(here)]:
+            yield _Ascend(0o755)
+            here.pop()
+        for folder in folders[len(here) :]:
+            yield _Descend(os.fsencode(folder))
+            here.append(folder)
+        fd = os.open(files["/".join([*folders, name])], os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield from _file_parts(fd, os.fstat(fd), name)
+        finally:
+            os.close(fd)
+    yield from (_Ascend(0o755) for _ in here)
 
 
 def _parts_of(here: int, folder: Path, leaves_out: Collection[str], *, as_it_is: bool) -> Iterator[_Any]:

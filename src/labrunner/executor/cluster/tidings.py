@@ -36,6 +36,17 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     parcels: dict[str, str]
     """By each path of the experiment, where what lies there is among the node's parcels."""
     planned: int
+    carrier: "CarrierTold | None" = None
+    """Set where attempts are carried out by code that was delivered."""
+
+
+class CarrierTold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who carries attempts out, and what it is given."""
+
+    name: str
+    words: bytes
+    parcel: str
+    """The files that it is given, among the node's parcels."""
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +87,20 @@ class EventTold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     line: bytes
 
 
+class ConnectionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="connect"):
+    """A request of the attempt waits for one of so many connections; it has one once this is acknowledged."""
+
+    seq: int
+    provider: str
+    most: int
+
+
+class ConnectionLeft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="leave"):
+    """That connection is needed no more, or waited for no more."""
+
+    seq: int
+
+
 class PieceTold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="piece"):
     """A piece of what the attempt left."""
 
@@ -98,7 +123,17 @@ class NodeFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     message: str
 
 
-Told = BarrierTold | GraderTold | GoneTold | EventTold | PieceTold | Ended | NodeFailure
+Told = (
+    BarrierTold
+    | GraderTold
+    | GoneTold
+    | EventTold
+    | ConnectionAsked
+    | ConnectionLeft
+    | PieceTold
+    | Ended
+    | NodeFailure
+)
 _encoder: Final = msgspec.msgpack.Encoder()
 
 

@@ -115,7 +115,13 @@ async def _ask(model: Model, request: ModelRequest, attempt: Running) -> ModelOu
 async def _ask_home(model: Model, request: ModelRequest, attempt: Running, hold: Hold | None) -> ModelOutput:
     transcript = attempt.transcript
     asked = transcript.number(request.messages)
-    asker = Asker(meter=attempt.meter, transcript=transcript, calls=attempt.calls, tape=attempt.tape)
+    asker = Asker(
+        meter=attempt.meter,
+        transcript=transcript,
+        calls=attempt.calls,
+        tape=attempt.tape,
+        lender=attempt.lender,
+    )
     call = await attempt.call_home(lambda: attempt.pool.ask(model, request, asker))
     output = call.output
     assert output is not None  # else something was raised

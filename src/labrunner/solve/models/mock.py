@@ -107,13 +107,24 @@ def make_mock(text: str) -> Backend:
         return MockBackend(lambda _: value, name)
     if kind == "fail" and value.isdecimal():
         return MockBackend(_failing(int(value)), name)
-    if text.endswith(".json"):
-        path = resolve_path(text)
-        script = read_script(path if path.exists() else Path(text))
-        return MockBackend(ScriptedModel(script, name), name)
+    if (path := find_script(text)) is not None:
+        return make_scripted(path, name)
     raise InputError(
         "model", f"there is no mock model {text!r}; there are: echo, say=TEXT, fail=STATUS, or a FILE.json"
     )
+
+
+def find_script(text: str) -> Path | None:
+    """The file that a mock's name stands for: beside the task's, else in the current folder."""
+    if not text.endswith(".json"):
+        return None
+    path = resolve_path(text)
+    return path if path.exists() else Path(text).absolute()
+
+
+def make_scripted(path: Path, name: str) -> Backend:
+    """Make the mock that a script speaks for."""
+    return MockBackend(ScriptedModel(read_script(path), name), name)
 
 
 def trouble(status: int, message: str, retry_after_s: float | None = None) -> ProviderTrouble:

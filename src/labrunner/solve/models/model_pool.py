@@ -9,11 +9,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
 from labrunner.errors import ReplayMissed
+from labrunner.executor.cargo import LendsConnections
 from labrunner.gateway.replaying.spoken import SpokenTape, digest_asked
 from labrunner.policy import backoff
 from labrunner.policy.capacity import CONNECTIONS, RETRIES
@@ -52,6 +54,8 @@ class Asker:
     calls: CallLog = field(default_factory=CallLog)
     tape: SpokenTape | None = None
     """Recorded calls that answer in a provider's place."""
+    lender: LendsConnections | None = None
+    """Who counts connections, where attempts elsewhere share them."""
 
 
 class ModelPool:
@@ -122,9 +126,12 @@ class ModelPool:
         self._backends.clear()
 
     async def _try(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
-        place = self._place(model, request)
-        with asker.meter.waiting():
-            await place.acquire()
+        async with AsyncExitStack() as held:
+            with asker.meter.waiting():
+                await held.enter_async_context(self._place(model, request, asker))
+            return await self._try_once(model, request, asker)
+
+    async def _try_once(self, model: Askable, request: ModelRequest, asker: Asker) -> ModelOutput:
         started = time.monotonic()
         limit = asyncio.timeout(_first(request.config.timeout, self._patience.timeout_s, DEFAULT_TIMEOUT_S))
         try:
@@ -140,8 +147,6 @@ class ModelPool:
             raise ProviderTrouble(
                 "timeout", f"no answer in {time.monotonic() - started:.0f} s", is_transient=True
             ) from error
-        finally:
-            place.release()
         output.time = time.monotonic() - started
         return output
 
@@ -161,11 +166,13 @@ class ModelPool:
             self._backends[key] = model.make_backend()
         return self._backends[key]
 
-    def _place(self, model: Askable, request: ModelRequest) -> asyncio.Semaphore:
-        if model.provider not in self._places:
-            most = _first(self._patience.max_connections, request.config.max_connections, CONNECTIONS)
-            self._places[model.provider] = asyncio.Semaphore(int(most))
-        return self._places[model.provider]
+    def _place(
+        self, model: Askable, request: ModelRequest, asker: Asker
+    ) -> AbstractAsyncContextManager[None]:
+        most = int(_first(self._patience.max_connections, request.config.max_connections, CONNECTIONS))
+        if asker.lender is not None:
+            return asker.lender.lend(model.provider, most)
+        return self._places.setdefault(model.provider, asyncio.Semaphore(most))
 
 
 async def _replay(request: ModelRequest, asker: Asker, call: OpenCall) -> ModelOutput | None:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from labrunner.executor.cargo import LendsConnections
 from labrunner.gateway.replaying.spoken import SpokenTape
 from labrunner.sandbox.door import AgentRun
 from labrunner.solve.models.backend import Askable
@@ -50,6 +51,8 @@ class Running:
     calls: CallLog = field(default_factory=CallLog)
     tape: SpokenTape | None = None
     """Recorded calls that answer in a provider's place."""
+    lender: LendsConnections | None = None
+    """Who counts connections, where attempts elsewhere share them."""
     environment: Environment | None = None
 
     async def call_home(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -88,6 +88,11 @@ def digest_modules(start: CodePart) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def find_module_files(names: Iterable[str]) -> dict[str, Path]:
+    """The files of modules that a task is made of, by name."""
+    return {name: file for name in names if (file := _locate(name)) is not None}
+
+
 def find_part(call: Callable[..., Any]) -> CodePart | None:
     """The module that somebody's function stands in; None for ours, installed ones, and notebooks."""
     while isinstance(call, functools.partial):

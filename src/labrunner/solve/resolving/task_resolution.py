@@ -81,6 +81,15 @@ def resolve_task(task: Task, overrides: Overrides, model: Model | None = None) -
     return Resolved(experiment=_complete(experiment, task, live, overrides), live=live)
 
 
+def make_live(task: Task, overrides: Overrides) -> tuple[LiveTask, Program]:
+    """The code of a task that was resolved elsewhere, and what it is made of here. Raises InputError."""
+    folder = _folder(task)
+    with inside(folder):
+        task = _with_named(task, overrides)
+        live = _live(task, overrides, None, folder)
+        return live, _program(task, live, overrides)
+
+
 def _with_named(task: Task, overrides: Overrides) -> Task:
     """Put in the solver and the scorer that options name, and what names in the task stand for."""
     solver = replace_names(SOLVERS, task.solver, f"{_where(task)}: solver")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from labrunner.errors import AttemptFailed, SandboxFailed, SystemBroken
+from labrunner.executor.cargo import LendsConnections
 from labrunner.files.strangers.masking import Masker
 from labrunner.gateway.recording.calljournal import CALLS
 from labrunner.records.cause import Cause
@@ -133,6 +134,7 @@ class SolveAttempt:
             state=first_state(scene, model or "none"),
             calls=self._ledger.calls,
             tape=open_spoken(scene),
+            lender=self._notes if isinstance(self._notes, LendsConnections) else None,
         )
 
     async def _work_in(self, attempt: Running, place: ExecSandbox, guest: GuestPaths) -> AttemptEnd | None:

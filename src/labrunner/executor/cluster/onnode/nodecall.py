@@ -7,6 +7,7 @@ reads slowly is not flooded.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ from labrunner.executor.cluster import tidings
 from labrunner.executor.cluster.parcels import digest, pack
 from labrunner.executor.cluster.tidings import (
     BarrierTold,
+    ConnectionAsked,
+    ConnectionLeft,
     Ended,
     EventTold,
     GoneTold,
@@ -109,6 +112,22 @@ class NodeCall:
         """An event, from any thread."""
         del assignment
         self._loop.call_soon_threadsafe(self._told.put_nowait, EventTold(seq=seq, line=line))
+
+    @asynccontextmanager
+    async def lend(self, provider: str, most: int) -> AsyncIterator[None]:
+        """While inside, one of the connections that the whole run has to a provider."""
+        asked: list[int] = []
+
+        def ask(seq: int) -> Told:
+            asked.append(seq)
+            return ConnectionAsked(seq=seq, provider=provider, most=most)
+
+        try:
+            await self._tell(ask)
+            yield
+        finally:
+            for seq in asked:
+                self._told.put_nowait(ConnectionLeft(seq=seq))
 
     async def _tell(self, make: Callable[[int], Told]) -> None:
         """Tell something, and wait until it has been heard."""

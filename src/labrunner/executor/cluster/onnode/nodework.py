@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 
 from labrunner.executor.cluster.delivery import read_experiment, relocate
+from labrunner.executor.cluster.onnode.broughtcode import bring_carrier
 from labrunner.executor.cluster.onnode.nodecall import NodeCall
 from labrunner.executor.cluster.onnode.nodeplace import NodePlace, RunPlace
 from labrunner.executor.cluster.parcels import Unpacking
 from labrunner.executor.cluster.tidings import AttemptOrder, Begun, Charge
-from labrunner.executor.door import Discard
+from labrunner.executor.door import Discard, Executor
 from labrunner.executor.headcount import count_places
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment.schedule import Slot
@@ -56,13 +57,16 @@ _standing: Final = msgspec.json.Decoder(StandingNote)
 class NodeWork:
     """A run's work on one node."""
 
-    def __init__(self, place: RunPlace, context: TrialContext, begun: Begun, lock: int) -> None:
-        """Take what `begin` found."""
+    def __init__(
+        self, place: RunPlace, context: TrialContext, begun: Begun, lock: int, carrier: Executor | None = None
+    ) -> None:
+        """Take what `begin` found, and who carries attempts out if it is somebody else's code."""
         self.begun = begun
         self._place = place
         self._context = context
         self._lock = lock
-        self._local = LocalExecutor(context, registry.remember())
+        self._has_carrier = carrier is not None
+        self._local = carrier or LocalExecutor(context, registry.remember())
         self._calls: dict[str, NodeCall] = {}
         self._under_way: dict[str, Path] = {}
         """Folders of attempts that this worker is at."""
@@ -88,7 +92,8 @@ class NodeWork:
         )
         asked = experiment.policy.executor.per_node
         places = count_places(experiment, charge.planned) if asked == "auto" else asked
-        return cls(run, context, Begun(places=places, trials_dir=str(context.trials_dir)), lock)
+        carrier = await asyncio.to_thread(bring_carrier, charge, place, run, context)
+        return cls(run, context, Begun(places=places, trials_dir=str(context.trials_dir)), lock, carrier)
 
     async def preflight(self) -> tuple[Check, ...]:
         """Whether attempts can be carried out here."""
@@ -99,9 +104,9 @@ class NodeWork:
         token, folder = order.assignment.token, set_scene(self._context, order.assignment).folders.root
 
         async def carry_out(notes: Notes) -> Completion:
-            remembering = (
-                notes if self._local.outlives_runner(order.assignment) else self._remember(order, notes)
-            )
+            # What code that was delivered has in its memory ends with us: nobody can stand there.
+            is_remembered = self._has_carrier or self._local.outlives_runner(order.assignment)
+            remembering = notes if is_remembered else self._remember(order, notes)
             try:
                 return await self._local.carry_out(order.assignment, remembering, order.survivor)
             finally:

@@ -1,0 +1,1 @@
+"""What this end makes of what nodes tell of attempts."""

@@ -1,0 +1,112 @@
+"""Makes a task in a process of its own, to see which files of its project that reads.
+
+Rules: started as `python -m …rehearsal FOLDER`, with what to make in FOLDER/asked and what was found in
+FOLDER/told. Files count that Python opens to be read, whoever opens them; folders are not gone through.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labrunner.errors import InputError
+from labrunner.solve.resolving.loading import load_tasks
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """A task to be made."""
+
+    target: str
+    arguments: dict[str, Any]
+    roots: tuple[str, ...]
+    project: str
+
+
+class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: the files, or a problem and where it is."""
+
+    files: list[str] = []
+    where: str = ""
+    problem: str = ""
+
+
+def rehearse(target: str, arguments: Mapping[str, Any], roots: Sequence[Path], project: Path) -> list[Path]:
+    """Files of a project that are read while a task of it is made. Raises InputError if it can't be."""
+    asked = Rehearsal(
+        target=target, arguments=dict(arguments), roots=tuple(map(str, roots)), project=str(project)
+    )
+    with tempfile.TemporaryDirectory(prefix="lab-") as name:
+        folder = Path(name)
+        (folder / "asked").write_bytes(msgspec.json.encode(asked))
+        # What the task's code prints has been printed when it was made here.
+        done = subprocess.run(
+            [sys.executable, "-m", __spec__.name, name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        try:
+            told = msgspec.json.decode((folder / "told").read_bytes(), type=Rehearsed)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                target, f"a process that made the task once more ended with status {done.returncode}"
+            ) from error
+    if told.problem:
+        raise InputError(told.where, f"made once more, in a process of its own: {told.problem}")
+    return [Path(text) for text in told.files]
+
+
+class _Listener:
+    """Hears of every file that is opened."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = str(project)
+        self._seen: dict[str, None] = {}
+        self.is_listening = False
+
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" or not self.is_listening:
+            return
+        path, _, flags = args
+        if isinstance(path, str | bytes | os.PathLike) and not _writes(flags):
+            self._seen[os.path.abspath(os.fsdecode(path))] = None  # noqa: PTH100 - for every file that is opened
+
+    def files(self) -> list[str]:
+        """Those of the project, where they still are."""
+        found = (Path(text) for text in self._seen if text.startswith(f"{self._project}{os.sep}"))
+        return [str(path) for path in found if path.is_file() and not _is_made(path)]
+
+
+def _writes(flags: object) -> bool:
+    return isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+
+
+def _is_made(path: Path) -> bool:
+    """Whether nobody wrote it: Python makes it anew."""
+    return path.suffix == ".pyc"
+
+
+def main(folder: Path) -> None:
+    """Make what is asked for."""
+    asked = msgspec.json.decode((folder / "asked").read_bytes(), type=Rehearsal)
+    witness = _Listener(Path(asked.project))
+    sys.addaudithook(witness.hear)
+    sys.path[:0] = asked.roots
+    witness.is_listening = True
+    try:
+        load_tasks(asked.target, asked.arguments)
+        told = Rehearsed(files=witness.files())
+    except InputError as error:
+        told = Rehearsed(where=error.where, problem=error.problem)
+    witness.is_listening = False
+    (folder / "told").write_bytes(msgspec.json.encode(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
