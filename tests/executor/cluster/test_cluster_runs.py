@@ -42,6 +42,20 @@ def cluster() -> Iterator[RayCluster]:
         made.close()
 
 
+def digest_of(folder: Path, run_id: str) -> str:
+    lines = (folder / ".lab/runs" / run_id / "commits.jsonl").read_text().splitlines()
+    return str(json.loads(lines[-1])["chain"])
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """An experiment with more trials than nodes take at once, and the digest of its run on this machine."""
+    folder = write_experiment(tmp_path_factory.mktemp("many") / "m", tasks=40)
+    done = lab("run", "--run-id", "here", "--max-concurrency", "2", cwd=folder, timeout=300)
+    assert done.code == 0, done.err
+    return folder, digest_of(folder, "here")
+
+
 class Waiting:
     """An experiment whose agents wait, and what may be done about a run of it."""
 
@@ -97,8 +111,7 @@ class Waiting:
         assert process.wait(300) == 0, (self.folder / f"{run_id}.err").read_text()
 
     def digest(self, run_id: str) -> str:
-        lines = (self.folder / ".lab/runs" / run_id / "commits.jsonl").read_text().splitlines()
-        return str(json.loads(lines[-1])["chain"])
+        return digest_of(self.folder, run_id)
 
     def verdicts(self, run_id: str) -> list[str]:
         lines = (self.folder / ".lab/runs" / run_id / "facts/trials.jsonl").read_text().splitlines()
@@ -130,6 +143,20 @@ def test_the_digest_is_the_same_here_and_on_one_two_and_three_nodes(waiting: Wai
         path for node in NAMES[3] for path in (waiting.cluster.node_dir(node) / "runs").glob("*/trials/*")
     ]
     assert left == []
+
+
+@pytest.mark.parametrize(("size", "concurrency"), [(1, 1), (1, 32), (2, 2), (2, 32), (3, 1), (3, 8), (3, 32)])
+def test_the_digest_is_the_same_however_many_attempts_nodes_have_at_once(
+    cluster: RayCluster, many: tuple[Path, str], size: int, concurrency: int
+) -> None:
+    folder, here = many
+    at_once = ("--set", f"executor.per_node={-(-concurrency // size)}", "--max-concurrency", str(concurrency))
+    where = ("--executor", "ray", "--executor-address", cluster.address)
+    of_size = ("--set", f"executor.labels={{of{size}: y}}")
+    name = f"on{size}by{concurrency}"
+    done = lab("run", "--run-id", name, *where, *of_size, *at_once, cwd=folder, timeout=300)
+    assert done.code == 0, done.err
+    assert digest_of(folder, name) == here
 
 
 def test_a_worker_that_is_killed_costs_no_result(waiting: Waiting) -> None:
