@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from labrunner.experiment.options.option import CARRYING, FUNCTIONS, OfRun
+from labrunner.cli.carrying.target import Call
+from labrunner.experiment.options.option import CARRYING, FUNCTIONS, OfCommand, OfRun
 from labrunner.experiment.options.table import OPTIONS, find_option
 from labrunner.runner.start import RunOptions
 from tests.kit.experiment.stubs import STUBS
@@ -25,6 +26,15 @@ def test_every_option_is_for_a_known_command_or_function() -> None:
 def test_what_says_how_a_run_is_carried_out_is_a_field_of_its_options() -> None:
     fields = {option.goal.field for option in OPTIONS if isinstance(option.goal, OfRun)}
     assert {"grace_s", "runs_dir"} <= fields <= set(RunOptions.__dataclass_fields__)
+
+
+def test_what_is_for_run_or_set_alone_is_a_field_of_what_they_are_asked() -> None:
+    fields = {
+        option.goal.field
+        for option in OPTIONS
+        if isinstance(option.goal, OfCommand) and {"run", "set"} & {*option.commands}
+    }
+    assert {"as_json", "attempts"} <= fields <= {*Call.__dataclass_fields__, "display"}
 
 
 def test_a_variable_is_named_after_the_flag_that_people_write() -> None:

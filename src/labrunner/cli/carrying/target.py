@@ -1,4 +1,4 @@
-"""The command line of everything that takes an experiment: `run`, `plan` and `doctor` share it.
+"""The command line of all that takes an experiment: `run`, `plan`, `doctor`, `retry` and `set` share it.
 
 So `lab plan` with the same words shows exactly what `lab run` would do.
 """

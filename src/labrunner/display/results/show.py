@@ -175,7 +175,7 @@ COLUMNS: Final[tuple[Column[Figures], ...]] = (
     Column("mean", lambda each: format_figure(each.observed), "number"),
     Column("95% interval", lambda each: format_interval(each.interval), "whole"),
 )
-"""The table of variants. A new column is one line here, and a sentence in docs/reading-a-run.md."""
+"""The table of variants. A new column is one line here; what else belongs to it, CONTRIBUTING.md says."""
 
 
 def _method_notes(figures: Sequence[Figures]) -> Iterator[str]:

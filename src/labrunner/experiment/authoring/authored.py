@@ -275,7 +275,7 @@ class BreakerPart(Part):
     """When a row of failures of the same kind pauses the run instead of using it up."""
 
     after: Count = 5
-    """So many attempts in a row with the same cause (`sandbox` or `provider`) pause the dispatch."""
+    """So many attempts in a row with one cause (`sandbox`, `provider` or `account`) pause the dispatch."""
     give_up_after_s: Seconds | None = None
     """After so many seconds of pause the run fails; null waits for ever."""
 
