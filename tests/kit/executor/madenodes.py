@@ -98,7 +98,10 @@ class MadeCluster:
     swept: set[str] = field(default_factory=set)
     """Containers that were removed as nobody's, by token."""
     on_call: Callable[[str, str], Awaitable[None]] | None = None
-    """Told of each call before a worker answers: the node's name, and the call's."""
+    """Told the node's name and the call's before a worker answers; what it raises is the answer."""
+    head_is_away: bool = False
+    looks: int = 0
+    """How often it was looked which nodes there are."""
     _numbers: "count[int]" = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -113,6 +116,9 @@ class MadeCluster:
 
     async def list_nodes(self) -> tuple[RayNode, ...]:
         await asyncio.sleep(0)
+        self.looks += 1
+        if self.head_is_away:
+            raise NodeLost("connection refused")
         return tuple(RayNode(id=each.id, name=each.name) for each in self.nodes.values() if each.is_there)
 
     def start_worker(self, node: RayNode) -> "MadeWorker":

@@ -127,8 +127,6 @@ class RayExecutor:
             await self._nodes.join()
         except SandboxFailed as failure:
             return (Check(name="cluster", passed=False, message=str(failure)),)
-        except NodeLost as lost:
-            return (Check(name="cluster", passed=False, message=f"its head does not answer: {lost}"),)
         checks = [
             Check(name="node", passed=False, message=why, node=name)
             for name, why in sorted(self._nodes.problems.items())
@@ -185,7 +183,7 @@ class RayExecutor:
             self._nodes.orphaned.setdefault(node.name, set()).update(each.token for each in left)
             found.extend(left)
 
-        await self._nodes.ask_every(ask)
+        await self._nodes.ask_every(ask, insist=True)
         if (here := self._find_here()) is not None:
             own = await here.survivors()
             self._kept_here = {survivor.token for survivor in own}

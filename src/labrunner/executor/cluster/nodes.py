@@ -7,7 +7,7 @@ is found anew while Ray still has the node; what it was at waits for that, and f
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -138,7 +138,10 @@ class Nodes:
         """Have a worker on every node that is wanted and there. Raises SandboxFailed without any cluster."""
         await self._port.connect(self._plan.address)
         await self._prepare()
-        await self._look()
+        try:
+            await self._look()
+        except NodeLost as lost:
+            raise SandboxFailed("no_cluster", f"the cluster's head does not answer: {lost}") from lost
         async with asyncio.TaskGroup() as group:
             for node in self._find_new():
                 group.create_task(self._join(node))
@@ -176,20 +179,38 @@ class Nodes:
             node.taken.discard(token)
             self._tell()
 
-    async def ask_every(self, ask: Callable[[Node], Awaitable[None]]) -> None:
-        """Ask every node that is there; where a worker dies over it, the one that follows it."""
+    async def ask_every(self, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
+        """Ask every node that is there; where a worker dies over it, the one that follows it.
+
+        Who insists has nodes tried again that can't be used at once. Raises SandboxFailed, for who insists,
+        where a node that Ray has gives no answer.
+        """
         answered: set[str] = set()
+        silent: tuple[RayNode, ...] = ()
         for _ in range(DEATHS):
+            await self._until_due(silent if insist else ())
             await self.join()
-            unasked = [node for node in self.joined if node.name not in answered]
-            if not unasked:
-                return
+            unasked = [node for node in self.joined if node.id not in answered]
             for node in unasked:
                 try:
                     await ask(node)
-                    answered.add(node.name)
+                    answered.add(node.id)
                 except NodeLost as lost:
                     self.lose(node, str(lost))
+            silent = tuple(node for node in self._there if node.id not in answered)
+            if not silent or not (unasked or insist):
+                return
+        if insist:
+            name = silent[0].name
+            why = self.problems.get(name, "no answer")
+            told = f"node {name} does not say what lives there of this run: {why}"
+            told += "; nothing is given up on a guess: try again, or end the node with `ray stop` there"
+            raise SandboxFailed("node_silent", told)
+
+    async def _until_due(self, nodes: Iterable[RayNode]) -> None:
+        """Wait until nodes that could not be used may be tried again."""
+        due = [self._not_before.get(node.name, (0.0, 0.0))[0] for node in nodes]
+        await asyncio.sleep(max(0.0, max(due, default=0.0) - time.monotonic()))
 
     async def ask_next(self, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:
         """A node's next worker that can say what lives there, and what does; None where Ray has none."""
@@ -349,7 +370,7 @@ class Nodes:
                 # What is gone on with by now is no orphan any more.
                 await node.reap(frozenset(self.orphaned.get(node.name, set()) | node.taken | node.calls))
         except NodeLost as lost:
-            self.lose(node, str(lost))
+            self._give_up(node, f"its worker is gone ({lost})")
         except SandboxFailed as failure:
             self._give_up(node, str(failure))
         else:

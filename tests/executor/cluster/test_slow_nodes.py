@@ -1,0 +1,120 @@
+"""Nodes that are slow to begin, hang, or go at a bad moment, on a made-up cluster."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.rayport import NodeLost
+from tests.kit.executor.madenodes import MadeCluster
+from tests.kit.executor.madeowners import NO_WATCH, QUICK, Owners, until
+
+
+@pytest_asyncio.fixture
+async def cluster() -> AsyncIterator[MadeCluster]:
+    made = MadeCluster(names=("n1", "n2"), per_node=4, takes_s=0.2)
+    yield made
+    made.close()
+
+
+@pytest_asyncio.fixture
+async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
+    made = Owners(tmp_path, cluster)
+    yield made
+    for executor in made.made:
+        await executor.close()
+
+
+async def test_a_node_whose_worker_does_not_begin_at_once_is_asked_what_lives_there_all_the_same(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    mine = owners.assign(0)
+    refusals = [NodeLost("killed")] * 3 + [SandboxFailed("node_taken", "not free yet")]
+    await owners.leave(mine)
+    (home,) = [node.name for node in cluster.nodes.values() if node.containers]
+
+    async def refuse(node: str, name: str) -> None:
+        if node == home and name == "begin" and refusals:
+            raise refusals.pop(0)
+
+    cluster.on_call = refuse
+    found = await owners.make(NO_WATCH).survivors()
+    assert refusals == []
+    assert [each.token for each in found] == [mine.token]
+
+
+@pytest.mark.parametrize("at", ["introduce", "survivors"])
+async def test_a_node_that_never_says_what_lives_there_stops_whoever_asks(
+    at: str, owners: Owners, cluster: MadeCluster
+) -> None:
+    await owners.leave(owners.assign(0))
+
+    async def die(node: str, name: str) -> None:
+        if node == "n2" and name == at:
+            cluster.nodes[node].kill_worker()
+
+    cluster.on_call = die
+    with pytest.raises(SandboxFailed, match=r"node n2 does not say what lives there.*ray stop"):
+        await owners.make(NO_WATCH).survivors()
+
+
+async def test_a_node_that_is_stopped_while_it_is_asked_is_waited_for_no_longer(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    async def leave(node: str, name: str) -> None:
+        if node == "n2" and name == "introduce":
+            cluster.nodes[node].leave()
+
+    cluster.on_call = leave
+    assert await owners.make(NO_WATCH).survivors() == ()
+
+
+async def test_a_node_that_can_not_be_used_does_not_keep_the_others_from_being_swept(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    await owners.leave(owners.assign(0))
+    (home,) = [node.name for node in cluster.nodes.values() if node.containers]
+
+    async def refuse(node: str, name: str) -> None:
+        if node != home and name == "begin":
+            raise SandboxFailed("node_version", "has another version")
+
+    cluster.on_call = refuse
+    assert await owners.make(NO_WATCH).reap(frozenset()) == 1
+
+
+async def test_a_head_that_is_away_is_a_failure_with_a_sentence(owners: Owners, cluster: MadeCluster) -> None:
+    executor = owners.make(NO_WATCH)
+    cluster.head_is_away = True
+    with pytest.raises(SandboxFailed, match="head does not answer"):
+        await executor.survivors()
+    with pytest.raises(SandboxFailed, match="head does not answer"):
+        await executor.reap(frozenset())
+    with pytest.raises(SandboxFailed, match="head does not answer"):
+        await executor.open(lambda: None)
+    (check,) = await executor.preflight()
+    assert not check.passed
+    assert "head does not answer" in check.message
+
+
+async def test_a_node_whose_worker_dies_at_preflight_is_tried_again_later_and_later(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    asked: Counter[str] = Counter()
+
+    async def die(node: str, name: str) -> None:
+        asked[f"{node} {name}"] += 1
+        if node == "n2" and name == "preflight":
+            cluster.nodes[node].kill_worker()
+
+    cluster.on_call = die
+    executor = owners.make(replace(QUICK, again_s=3600.0, latest_s=3600.0))
+    await executor.open(lambda: None)
+    looks = cluster.looks
+    await until(lambda: cluster.looks > looks + 20)
+    assert asked["n2 preflight"] == 1
+    assert executor.places == 4
