@@ -6,7 +6,7 @@ from labrunner.executor.cluster.losses import FEWEST, MOST, Losses
 
 
 @pytest.mark.parametrize(
-    ("nodes", "tolerated"), [(1, MOST - 1), (2, MOST - 1), (10, 5), (101, 2), (10**6, 2)]
+    ("nodes", "tolerated"), [(1, MOST - 1), (3, MOST - 1), (10, 4), (99, 3), (100, 2), (10**6, 2)]
 )
 def test_the_more_nodes_there_are_the_sooner_a_trial_is_at_fault(nodes: int, tolerated: int) -> None:
     noted = Losses()

@@ -12,8 +12,8 @@ FEWEST: Final = 3
 """Fewer losses in a row are nobody's fault, on however many nodes."""
 MOST: Final = 10
 """So many are a trial's own, on however few."""
-CHANCE: Final = 1e-4
-"""Less likely than that is no chance."""
+UNLIKELY: Final = 10_000
+"""One in so many is no chance."""
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class _LossRow:
     """Losses of one trial, one after another."""
 
     count: int = 0
-    chance: float = 1.0
-    """How likely it is that each loss but the first, which is any, hit its node among all."""
+    odds: int = 1
+    """One in so many is the chance that each loss but the first, which is any, hit its node among all."""
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class Losses:
         """Note that a trial's node was lost, of so many; whether the trial is at fault."""
         row = self._rows.setdefault(trial_id, _LossRow())
         row.count += 1
-        row.chance /= max(1, nodes) if row.count > 1 else 1
-        return row.count >= MOST or (row.count >= FEWEST and row.chance < CHANCE)
+        row.odds *= max(1, nodes) if row.count > 1 else 1
+        return row.count >= MOST or (row.count >= FEWEST and row.odds >= UNLIKELY)
 
     def count(self, trial_id: str) -> int:
         """How many nodes a trial has lost in a row."""
