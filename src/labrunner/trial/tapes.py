@@ -27,6 +27,13 @@ def find_tapes(scene: AttemptScene) -> Iterator[Path]:
             yield recorded / trial_id / str(max(numbers))
 
 
+def find_waiting_tapes(scene: AttemptScene) -> Iterator[Path]:
+    """The same before the attempt's folder is laid out: the last that was cut off lies in its place still."""
+    if scene.context.experiment.policy.replay_mode == "reuse" and scene.folders.root.is_dir():
+        yield scene.folders.root
+    yield from find_tapes(scene)
+
+
 def find_delivery(tapes: Path, assignment: Assignment) -> Path:
     """Where the tapes of one attempt are delivered to."""
     return tapes / assignment.trial_id / str(assignment.attempt)

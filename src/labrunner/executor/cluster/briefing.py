@@ -19,7 +19,7 @@ from labrunner.experiment.schedule import Schedule
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.trial.assignment import Assignment, AttemptScene, TrialContext
-from labrunner.trial.tapes import find_tapes
+from labrunner.trial.tapes import find_waiting_tapes
 
 TAPED: Final = (CALLS, BODIES, TRANSCRIPT)
 """What of a recorded attempt answers another one's calls."""
@@ -73,7 +73,7 @@ async def send_tapes(worker: RayWorker, scene: AttemptScene) -> None:
         return
     files = {
         f"{number}/{name}": path
-        for number, folder in enumerate(find_tapes(scene))
+        for number, folder in enumerate(find_waiting_tapes(scene))
         for name in TAPED
         if (path := folder / name).exists()
     }
