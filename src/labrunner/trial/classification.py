@@ -5,7 +5,6 @@ An agent that fails is a measurement; an attempt with a cause is missing data. T
 
 import traceback
 from dataclasses import dataclass
-from typing import Final
 
 from labrunner.errors import AttemptFailed
 from labrunner.policy.call_blame import CallBlame
@@ -20,17 +19,10 @@ from labrunner.records.completion import (
     PhaseFact,
     Prediction,
 )
+from labrunner.records.facts.exit_status import KILLED, NO_COMMAND, TIMED_OUT
 from labrunner.records.facts.model_call import CallCap
 from labrunner.trial.judgement import Judgement
 from labrunner.trial.phases import AgentEnding
-
-NO_COMMAND: Final = frozenset({126, 127})
-"""What shells and sandboxes exit with, by custom, when a command is not there or can't be executed."""
-
-TIMED_OUT: Final = 124
-"""What graders are told of an agent that ran into its time limit: what `timeout` exits with."""
-KILLED: Final = 137
-"""The same of one that we ended for another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

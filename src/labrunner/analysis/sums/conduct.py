@@ -16,6 +16,7 @@ from typing import Final
 from labrunner.analysis.sums.expense import Attempt, Timing
 from labrunner.analysis.sums.tally import Trial
 from labrunner.records.barrier import FRESH
+from labrunner.records.facts.exit_status import NO_COMMAND
 
 ALONE: Final = 0.75
 """A trait tells something when this share of a variant's agents has it."""
@@ -30,7 +31,6 @@ SLOW_ENOUGH_S: Final = 2.0
 ERROR: Final = "error"
 SYSTEM_CHANGED: Final = "system_changed"
 """Flag of trials whose agent changed the system that a grader would trust."""
-_NO_COMMAND: Final = frozenset({126, 127})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class VariantConduct:
             if not (self._is_telling(alike, ALONE) or self._is_telling(idle, TOGETHER)):
                 continue
             told = f"{self._share(alike.failed)} exited with {status}"
-            yield f"{told}, as where a command is not found" if status in _NO_COMMAND else told, alike.example
+            yield f"{told}, as where a command is not found" if status in NO_COMMAND else told, alike.example
 
     def _find_idle(self) -> Iterator[tuple[str, str]]:
         idle = sum((group for (_, is_idle), group in self._groups.items() if is_idle), _Group())

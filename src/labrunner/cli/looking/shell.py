@@ -21,6 +21,7 @@ from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.resolving.load import load
 from labrunner.experiment.sources.importers import split_import
+from labrunner.records.facts.exit_status import KILLED
 from labrunner.runner.own_loop import run_alone
 from labrunner.runner.visiting.visit import Role, Visit, Whereabouts, pay_visit, tell_missing
 from labrunner.runner.visiting.visited import tell_changed, visit_task, visit_trial
@@ -32,7 +33,6 @@ from labrunner.store.reading.listing import DEFAULT_RUNS, find_run
 app = make_app()
 
 SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
-KILLED: Final = 137
 LIVELY: Final = ("TERM", "COLORTERM")
 """Variables that say what a terminal can do."""
 

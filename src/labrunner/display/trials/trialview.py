@@ -22,6 +22,7 @@ from labrunner.records.barrier import FRESH, explain_barrier
 from labrunner.records.completion import AttemptFact, AttemptTiming, PhaseFact
 from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.earlier import EarlierAttempt
+from labrunner.records.facts.exit_status import NOT_EXECUTABLE, NOT_FOUND
 from labrunner.records.facts.invalidation import InvalidationRow
 from labrunner.records.rows import PredictionRow, ScoreRow, TimingRow, TrialRow
 
@@ -32,7 +33,7 @@ SHOWN_PATHS: Final = 8
 TRANSCRIPT: Final = "transcript.jsonl"
 _PHASES: Final = ("prepare", "setup", "agent", "barrier", "bring_grader", "grader", "collect")
 """Phases in the order in which they happen; records have them by name."""
-_SHELL_SAYS: Final = {126: "can't be executed?", 127: "no such command?"}
+_SHELL_SAYS: Final = {NOT_EXECUTABLE: "can't be executed?", NOT_FOUND: "no such command?"}
 """What these statuses mean by custom; a program may use them for something else."""
 
 

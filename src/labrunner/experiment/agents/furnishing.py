@@ -32,6 +32,7 @@ from labrunner.experiment.substitution import (
     scalar_text,
 )
 from labrunner.files.host import LONGEST_WORD
+from labrunner.records.facts.exit_status import NO_COMMAND
 
 WORDS_OF_SETTINGS: Final = "$settings"
 """Where in a command the arguments of settings, and those that an experiment adds, are put."""
@@ -39,8 +40,6 @@ _LARGEST_SCRIPT: Final = 100_000
 """Of one argument, of which kernels allow 128 KiB."""
 CANT_START: Final = 69
 """EX_UNAVAILABLE: with what a script or a launcher ends that can't start its program."""
-_UNFOUND: Final = (126, 127)
-"""With what a shell ends that can't."""
 _OF_THE_FILE: Final = frozenset({"prompt", "home", "model_url", "model_key"})
 """Names that mean something inside, whatever a variant binds."""
 
@@ -235,7 +234,7 @@ class Furnishing:
 
     def _blame_setup(self) -> dict[int, str | None]:
         """Exit statuses that are not the agent's own; what we have installed is not for it to start."""
-        statuses = (CANT_START, *(_UNFOUND if self.file.install is not None else ()))
+        statuses = (CANT_START, *(sorted(NO_COMMAND) if self.file.install is not None else ()))
         return dict.fromkeys(statuses, "setup")
 
     def _is_exported(self, value: str | None) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from labrunner.errors import SandboxFailed
 from labrunner.experiment.resolved import SandboxPlan
+from labrunner.records.facts.exit_status import NOT_FOUND
 from labrunner.sandbox.bubblewrap.doorstep import Doorstep, make_doorstep
 from labrunner.sandbox.bubblewrap.program import Bwrap, explain, find_bwrap, look_at_host
 from labrunner.sandbox.bubblewrap.program import works_here as works_here
@@ -205,7 +206,7 @@ class BubblewrapSandbox(LaunchedSandbox):
         if gate.was_executed() or finished.report.told or finished.end.oom_killed:
             return finished
         if gate.was_reached() and finished.report.status == 1:
-            return replace(finished, end=replace(finished.end, exit_status=127))
+            return replace(finished, end=replace(finished.end, exit_status=NOT_FOUND))
         said = read_tail(self.spec.folders.logs / f"{phase.stream or phase.name}.stderr")
         if gate.was_reached():
             raise SandboxFailed("killed", f"bwrap was killed from outside during the {phase.name}: {said}")

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 
 from labrunner.errors import SandboxFailed
 from labrunner.files.uninterrupted import wait_out
+from labrunner.records.facts.exit_status import KILLED
 from labrunner.sandbox.door import AgentRun
 from labrunner.sandbox.execution import MAX_OUTPUT, ExecCall, ExecEnd, ExecSandbox
 from labrunner.solve.models.surroundings import Running, running
@@ -76,7 +77,7 @@ class SandboxEnvironment:
             raise TimeoutError(
                 f"the command ran into its time limit of {timeout:g} s" + f"\n{said}" * bool(said)
             )
-        status = end.exit_status if end.exit_status is not None else 137
+        status = end.exit_status if end.exit_status is not None else KILLED
         return ExecResult(status == 0, status, _decode(end.stdout), _decode(end.stderr))
 
     @overload

@@ -8,6 +8,7 @@ from typing import Final
 from labrunner.errors import SandboxFailed, SetupFailed
 from labrunner.files.durable import put_whole
 from labrunner.files.layering.layernote import LAYER, PATCH, PATCH_FILE, LayerNote
+from labrunner.records.facts.exit_status import KILLED
 from labrunner.sandbox.docker.attempt.barrier_proof import BarrierProof
 from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.attempt.systemwatch import SystemWatch
@@ -22,7 +23,6 @@ from labrunner.sandbox.processes.enforcement import Share
 from labrunner.sandbox.processes.room import DISK_FULL, look_at
 
 LACKING, LEFT_ALONE, AT_BARRIER, CANNOT_TELL = 85, 86, 87, 88
-OOM_STATUS: Final = 137
 SLACK: Final = 2
 """How many shares of the disk a layer may hold."""
 
@@ -182,7 +182,7 @@ class AgentSide:
         if state.exit_code == LEFT_ALONE and not (is_suspect or stage.container.engine_was_away):
             raise SandboxFailed("expired", f"{told}; nobody came back for it")
         if state.oom_killed:
-            return self._ended_in(note, PhaseEnd(exit_status=OOM_STATUS, oom_killed=True), setup)
+            return self._ended_in(note, PhaseEnd(exit_status=KILLED, oom_killed=True), setup)
         if state.exit_code == CANNOT_TELL and _is_full(stage):
             raise SandboxFailed(DISK_FULL, f"{told}; the disk of {stage.spec.folders.root} is full")
         if stage.container.engine_was_away:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from labrunner.errors import SandboxFailed
+from labrunner.records.facts.exit_status import KILLED
 from labrunner.sandbox.docker.attempt.agent_side import AgentSide
 from labrunner.sandbox.docker.attempt.stage import Stage
 from labrunner.sandbox.docker.engine.client import Engine
@@ -238,7 +239,7 @@ class DockerCalls:
         run = self._part.result() if self._part is not None and self._part.done() else None
         over_disk = run is not None and run.agent is not None and run.agent.over_disk
         told = b"the sandbox was ended from within\n"
-        return ExecEnd(exit_status=137, stderr=told, over_disk=over_disk, seconds=seconds)
+        return ExecEnd(exit_status=KILLED, stderr=told, over_disk=over_disk, seconds=seconds)
 
     def _is_open(self) -> bool:
         return self.stage.container.note().phase == "agent"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from labrunner.errors import SandboxFailed, SetupFailed, SystemBroken
 from labrunner.files.durable import put_whole
-from labrunner.sandbox.docker.attempt.stage import NO_COMMAND, OUTSIDE, Overrun, Stage
+from labrunner.records.facts.exit_status import KILLED, NO_COMMAND
+from labrunner.sandbox.docker.attempt.stage import OUTSIDE, Overrun, Stage
 from labrunner.sandbox.docker.engine.engine_errors import EngineGone, EngineRefused, StreamsEnded
 from labrunner.sandbox.docker.engine.replies import ContainerState
 from labrunner.sandbox.docker.wrapper import script
 from labrunner.sandbox.docker.wrapper.notes import Note, phase_end
 from labrunner.sandbox.door import Phase, PhaseEnd
 
-OOM_STATUS = 137
 RINGS = 5
 """How often a doorbell is rung again when the engine went away."""
 STARTS = 3
@@ -124,7 +124,7 @@ class GraderSide:
 
     async def _explain_death(self, state: ContainerState) -> PhaseEnd:
         if state.oom_killed and not self._agent_had_oom():
-            return PhaseEnd(exit_status=OOM_STATUS, oom_killed=True)
+            return PhaseEnd(exit_status=KILLED, oom_killed=True)
         reason = "engine_restarted" if self.stage.container.engine_was_away else "killed_outside"
         told = f"the container ended with {state.exit_code} while its grader ran"
         raise await self._blame(SandboxFailed(reason, told))

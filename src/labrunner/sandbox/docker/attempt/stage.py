@@ -17,6 +17,7 @@ from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.settling import settle
 from labrunner.files.strangers.usage import count
 from labrunner.files.uninterrupted import insist
+from labrunner.records.facts.exit_status import NO_COMMAND
 from labrunner.sandbox.docker.attempt.container import Container
 from labrunner.sandbox.docker.attempt.patience import PATIENCE, ContainerPatience
 from labrunner.sandbox.docker.attempt.reclaiming import find_foreign, reclaim, reopen, take
@@ -39,8 +40,6 @@ from labrunner.sandbox.paths import AGENTLAB
 from labrunner.sandbox.processes.disk import DiskGuard
 from labrunner.sandbox.processes.enforcement import Share
 
-NO_COMMAND: Final = frozenset({126, 127})
-"""How engines and shells say that a command could not be executed."""
 OUTSIDE: Final = frozenset({"kill", "stop", "destroy", "restart"})
 """What the engine does to a container when somebody asks it to."""
 
