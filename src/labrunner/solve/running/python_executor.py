@@ -98,14 +98,20 @@ class SolveExecutor:
         model = self._shop.live.model
         if model is None or self._context.experiment.policy.is_strict_replay:
             return  # nobody is asked
+        is_costed = self._shop.live.limits.cost_usd is not None
         try:
             with inside(self._shop.live.folder):
                 backend = model.make_backend()
+            is_unpriced = is_costed and not backend.has_price()
         except InputError as error:
             yield Check(name="model", passed=False, message=error.problem)
             return
+        except Exception as error:  # noqa: BLE001 - a client's code is somebody else's, and may raise anything
+            told = f"{model.name} can't be asked: {type(error).__name__}: {error}"
+            yield Check(name="model", passed=False, message=told)
+            return
         yield Check(name="model", passed=True, message=f"{model.name} can be asked")
-        if self._shop.live.limits.cost_usd is not None and not backend.has_price():
+        if is_unpriced:
             told = f"nobody knows what {model.name} costs, so a cost limit can't be held; limit its tokens"
             yield Check(name="cost limit", passed=False, message=told)
 
