@@ -357,6 +357,13 @@ class Experiment:
         return tuple({entry.name: entry for entry in used}.values())
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """Names of all secrets that agents and graders ask for."""
+        agents = (name for variant in self.variants for name in variant.agent.secrets)
+        graders = (name for task in self.tasks for name in task.grader.secrets)
+        return tuple(dict.fromkeys([*agents, *graders]))
+
+    @property
     def judges_changed_systems(self) -> bool:
         """Whether a grader may run in a system that the agent changed."""
         return self.trust != "strict" and self.on_system_change in {"flag", "ignore"}

@@ -52,7 +52,7 @@ class Briefing:
             planned=len(Schedule.of(context.experiment)),
             carrier=carrier,
         )
-        known = context.secrets if cargo is None else {**context.secrets, **cargo.secrets}
+        known = {**_choose_secrets(context), **({} if cargo is None else cargo.secrets)}
         return cls(charge=charge, parcels={each.key: each.pieces for each in every}, secrets=known)
 
     async def deliver(self, worker: RayWorker) -> None:
@@ -86,6 +86,13 @@ async def _send(pieces: Pieces, give: Callable[[bytes | None], Awaitable[bytes]]
     while (piece := await asyncio.to_thread(next, left, None)) is not None:
         await give(piece)
     await give(None)
+
+
+def _choose_secrets(context: TrialContext) -> dict[str, str]:
+    """What attempts may need: of this process's environment nothing else leaves this machine."""
+    keys = (entry.key for entry in context.experiment.models if entry.key is not None)
+    names = (*context.experiment.secrets, *keys)
+    return {name: context.secrets[name] for name in names if name in context.secrets}
 
 
 def _name_place(context: TrialContext) -> str:

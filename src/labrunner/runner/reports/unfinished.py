@@ -151,8 +151,7 @@ def _is_meant(slot: _OpenSlot, text: str) -> bool:
 def known_masker(paths: RunPaths, values: Mapping[str, str]) -> Masker:
     """Masks declared secrets whose values are known here."""
     experiment = read_experiment(paths)
-    names = {name for variant in experiment.variants for name in variant.agent.secrets}
-    names |= {name for task in experiment.tasks for name in task.grader.secrets}
+    names = {*experiment.secrets}
     names |= {entry.key for variant in experiment.variants for entry in variant.models if entry.key}
     return make_masker({name: values[name] for name in names if name in values})
 

@@ -70,16 +70,9 @@ def _open_files(plan: SandboxPlan) -> int:
     return find_kind(plan.kind).open_files if KINDS.has(plan.kind) else 1
 
 
-def declared_secrets(experiment: Experiment) -> tuple[str, ...]:
-    """Names of all secrets that agents and graders ask for."""
-    agents = (name for variant in experiment.variants for name in variant.agent.secrets)
-    graders = (name for task in experiment.tasks for name in task.grader.secrets)
-    return tuple(dict.fromkeys([*agents, *graders]))
-
-
 def check_secrets(experiment: Experiment, given: Mapping[str, str]) -> Iterator[Check]:
     """Every declared secret has a value."""
-    names = declared_secrets(experiment)
+    names = experiment.secrets
     missing = [name for name in names if not given.get(name)]
     if missing:
         message = f"no value for {', '.join(missing)}: set them in the environment or in {flag('env_file')}"

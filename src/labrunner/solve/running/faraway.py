@@ -29,7 +29,7 @@ from labrunner.solve.resolving.loading import load_tasks
 from labrunner.solve.resolving.syntax import read_code
 from labrunner.solve.resolving.task_resolution import LiveTask, make_live
 from labrunner.solve.running.python_executor import SolveExecutor
-from labrunner.solve.running.recipe import PROJECT, Recipe, decode_recipe
+from labrunner.solve.running.recipe import CARRIED, PROJECT, Recipe, decode_recipe
 from labrunner.trial.assignment import TrialContext
 
 
@@ -113,5 +113,8 @@ def make_faraway(
 ) -> Executor:
     """Make who carries out what was delivered."""
     recipe = decode_recipe(delivered.words)
-    os.environ.update({name: context.secrets[name] for name in recipe.environment if name in context.secrets})
-    return FarawayExecutor(context, make, FarawayTask(recipe, delivered.folder))
+    variables = {name: context.secrets[f"{CARRIED}{name}"] for name in recipe.environment}
+    os.environ.update(variables)
+    declared = {name: value for name, value in context.secrets.items() if not name.startswith(CARRIED)}
+    own = replace(context, secrets={**variables, **declared})  # as on one machine: what is masked is the same
+    return FarawayExecutor(own, make, FarawayTask(recipe, delivered.folder))

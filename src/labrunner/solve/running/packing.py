@@ -27,7 +27,7 @@ from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.resolving.closure import MARKS, find_module_files, find_project
 from labrunner.solve.resolving.rehearsal import rehearse
 from labrunner.solve.resolving.task_resolution import LiveTask
-from labrunner.solve.running.recipe import PROJECT, SCRIPT, Recipe, encode_recipe
+from labrunner.solve.running.recipe import CARRIED, PROJECT, SCRIPT, Recipe, encode_recipe
 from labrunner.solve.values.config import given
 from labrunner.solve.values.task_folder import inside
 
@@ -37,6 +37,10 @@ _READ_BY_CLIENTS: Final = re.compile(
     r"|HF_TOKEN|VERCEL_OIDC_TOKEN|HEROKU_INFERENCE_(KEY|URL)"
 )
 """Variables that providers' clients look for, by their names."""
+_OF_ONE_MACHINE: Final = re.compile(
+    r".+_(FILE|PATH|BUNDLE|DIR|HOME|PROFILE)|(IDENTITY|MSI)_ENDPOINT|AWS_(CONTAINER|EC2|EXECUTION|LAMBDA)_.+"
+)
+"""Those among them that say where something lies on a machine, or who the machine is: a node has its own."""
 
 
 def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model | None) -> Cargo:
@@ -52,20 +56,21 @@ def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model |
     roots = tuple(dict.fromkeys(_find_roots(modules, project)))
     read = rehearse(f"{file}@{program.task}", program.arguments, roots, project)
     files = {_place(path, project): path for path in (file, *modules.values(), *read, *_marks(project))}
-    script, address = _find_script(live), _find_address(live)
+    script, variables = _find_script(live), {**_find_variables(), **_find_address(live)}
     recipe = Recipe(
         project=str(project),
         file=_below(file, project),
         roots=tuple(_below(root, project) for root in roots),
         modules={name: _below(path, project) for name, path in modules.items()},
         overrides=record_overrides(_what_counts(live, asked, model)),
-        environment=(*filter(_READ_BY_CLIENTS.fullmatch, sorted(os.environ)), *address),
+        environment=tuple(sorted(variables)),
         script=None if script is None else f"{SCRIPT}/{script.name}",
         program=program,
     )
     if script is not None:
         files[f"{SCRIPT}/{script.name}"] = script
-    return Cargo(carrier=CARRIER, words=encode_recipe(recipe), files=files, secrets=address)
+    secrets = {f"{CARRIED}{name}": value for name, value in variables.items()}
+    return Cargo(carrier=CARRIER, words=encode_recipe(recipe), files=files, secrets=secrets)
 
 
 def _what_counts(live: LiveTask, asked: Overrides, model: Model | None) -> Overrides:
@@ -91,6 +96,12 @@ def _what_counts(live: LiveTask, asked: Overrides, model: Model | None) -> Overr
 def _get_recorded_address(live: LiveTask) -> str | None:
     url = live.model.base_url if live.model is not None else None
     return None if url is None else hide_credentials(url)
+
+
+def _find_variables() -> dict[str, str]:
+    """Variables of this process that models' clients read, here as there."""
+    read = filter(_READ_BY_CLIENTS.fullmatch, os.environ)
+    return {name: os.environ[name] for name in read if not _OF_ONE_MACHINE.fullmatch(name)}
 
 
 def _find_address(live: LiveTask) -> Mapping[str, str]:

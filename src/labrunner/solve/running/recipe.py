@@ -13,6 +13,8 @@ PROJECT: Final = "project"
 """Where the files of the task's project lie in the folder that is delivered."""
 SCRIPT: Final = "script"
 """Where the script lies that stands for a model."""
+CARRIED: Final = "environment:"
+"""Begins the name of a variable among the secrets that travel: a declared one of its name may be another."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +31,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overrides: dict[str, Any]
     """What options change about it."""
     environment: tuple[str, ...]
-    """Variables that models' clients read."""
+    """Variables that models' clients read; their values travel as secrets."""
     script: str | None = None
     """The file that stands for its model."""
     program: Program

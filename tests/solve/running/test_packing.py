@@ -1,0 +1,92 @@
+"""What of this machine goes to others with a Python task, and what does not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from labrunner.executor.cargo import Cargo, Delivered
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.sandbox import registry
+from labrunner.solve.resolving.loading import load_tasks
+from labrunner.solve.resolving.task_resolution import Resolved, resolve_task
+from labrunner.solve.running.faraway import make_faraway
+from labrunner.solve.running.packing import pack_task
+from labrunner.solve.running.recipe import CARRIED, decode_recipe
+from labrunner.trial.assignment import TrialContext
+from tests.kit.solve.authoring import write_task
+
+PLAIN = """
+@task
+def plain():
+    return Task(dataset=[Sample(input="x")], solver=generate(), scorer=includes())
+"""
+ASKED = Overrides(model="mock/echo")
+
+
+def resolve(file: Path) -> Resolved:
+    (task,) = load_tasks(str(file))
+    return resolve_task(task, ASKED)
+
+
+def pack(file: Path) -> Cargo:
+    made = resolve(file)
+    program = made.experiment.variants[0].program
+    assert program is not None
+    return pack_task(program, made.live, ASKED, None)
+
+
+def test_variables_that_clients_read_travel_as_secrets_with_the_values_that_this_process_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = {"OPENAI_API_KEY": "sk-12345678", "AWS_REGION": "eu-1", "AZURE_OPENAI_ENDPOINT": "https://a"}
+    for name, value in sent.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DATABASE_PASSWORD", "nobody-asks-for-it")
+    cargo = pack(write_task(tmp_path, PLAIN))
+    assert {f"{CARRIED}{name}": value for name, value in sent.items()}.items() <= cargo.secrets.items()
+    assert set(sent) <= set(decode_recipe(cargo.words).environment)
+    assert "nobody-asks-for-it" not in cargo.secrets.values()
+    assert b"sk-12345678" not in cargo.words
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AWS_CA_BUNDLE",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_PROFILE",
+        "AWS_DATA_PATH",
+        "AZURE_CONFIG_DIR",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "SNOWFLAKE_HOME",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "IDENTITY_ENDPOINT",
+    ],
+)
+def test_what_says_where_something_lies_on_this_machine_is_left_to_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "/of/this/machine")
+    cargo = pack(write_task(tmp_path, PLAIN))
+    assert name not in decode_recipe(cargo.words).environment
+    assert f"{CARRIED}{name}" not in cargo.secrets
+
+
+def test_a_secret_of_the_run_does_not_take_the_place_of_a_variable_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-clients")
+    file = write_task(tmp_path, PLAIN)
+    cargo = pack(file)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-node")
+    context = TrialContext(
+        experiment=resolve(file).experiment,
+        run_id="r",
+        trials_dir=tmp_path,
+        host="h",
+        secrets={"OPENAI_API_KEY": "sk-of-agents", **cargo.secrets},
+    )
+    make_faraway(context, registry.make, Delivered(words=cargo.words, folder=tmp_path))
+    assert os.environ["OPENAI_API_KEY"] == "sk-of-clients"
