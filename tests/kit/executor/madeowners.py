@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labrunner.executor.cluster.cluster_executor import RayExecutor
-from labrunner.executor.cluster.nodes import NodePace
+from labrunner.executor.cluster.members.node import NodePace
 from labrunner.executor.registry import RAY
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.run_policy import ExecutorPlan

@@ -9,42 +9,28 @@ owed. An attempt that loses its node again and again is at fault itself.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
 from labrunner.errors import AttemptFailed, SandboxFailed
 from labrunner.executor.cargo import OwnCode
 from labrunner.executor.cluster import rayport
-from labrunner.executor.cluster.briefing import Briefing, send_folder, send_tapes
-from labrunner.executor.cluster.hearing.lending import Desk, Lender
+from labrunner.executor.cluster.briefing import Briefing, send_tapes
+from labrunner.executor.cluster.hearing.ear import Ear
+from labrunner.executor.cluster.hearing.lending import Lender
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
-from labrunner.executor.cluster.homecoming import Before, Homecoming
+from labrunner.executor.cluster.homecoming import Homecoming
 from labrunner.executor.cluster.losses import Losses
+from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
+from labrunner.executor.cluster.members.nodes import Nodes
+from labrunner.executor.cluster.members.rounds import ask_every
 from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
-from labrunner.executor.cluster.nodes import NODE_PACE, Node, NodePace, Nodes
-from labrunner.executor.cluster.onnode.nodecall import CANCELLED
+from labrunner.executor.cluster.placement import Placement, Where
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
 from labrunner.executor.cluster.strongbox import seal
-from labrunner.executor.cluster.tidings import (
-    AttemptOrder,
-    BarrierTold,
-    Begun,
-    ConnectionAsked,
-    ConnectionLeft,
-    Ended,
-    EventTold,
-    GoneTold,
-    GraderTold,
-    NodeFailure,
-    PieceTold,
-    WorkerHello,
-    decode,
-    decode_told,
-    encode,
-)
+from labrunner.executor.cluster.tidings import AttemptOrder, Begun, WorkerHello, decode, encode
 from labrunner.executor.door import Discard, Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import throw_away
@@ -56,16 +42,6 @@ from labrunner.trial.classification import spoilt
 from labrunner.version import VERSION
 
 NODE_LOST: Final = "node_lost"
-WORK_GONE: Final = "work_gone"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Where:
-    """Where an attempt is, and how it is gone on with there."""
-
-    node: Node
-    survivor: Survivor | None
-    before: Before
 
 
 class RayExecutor:
@@ -84,8 +60,7 @@ class RayExecutor:
         plan = context.experiment.policy.executor
         self._nodes = Nodes(plan, self._prepare, self._begin, port=port, pace=pace)
         self._briefing: asyncio.Task[Briefing] | None = None
-        self._found: dict[str, Node] = {}
-        """Nodes of survivors, by token."""
+        self._placement = Placement(context, self._nodes)
         self._whereabouts: dict[str, Node] = {}
         """Nodes of attempts that are not released."""
         self._lender = Lender()
@@ -151,13 +126,13 @@ class RayExecutor:
             return await self._here.carry_out(assignment, notes, survivor)
         is_lost = False
         try:
-            where = await self._find_place(assignment, survivor)
+            where = await self._placement.find(assignment, survivor)
             while where is not None:
                 try:
                     return await self._carry_out(where, assignment, notes)
                 except NodeLost:
                     is_lost = True
-                    where = await self._find_again(where.node, assignment)
+                    where = await self._placement.find_again(where.node, assignment)
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
         return self._cut_off(assignment, is_lost=is_lost)
@@ -179,11 +154,11 @@ class RayExecutor:
 
         async def ask(node: Node) -> None:
             left = await node.survivors()
-            self._found |= {survivor.token: node for survivor in left}
+            self._placement.found |= {survivor.token: node for survivor in left}
             self._nodes.orphaned.setdefault(node.name, set()).update(each.token for each in left)
             found.extend(left)
 
-        await self._nodes.ask_every(ask, insist=True)
+        await ask_every(self._nodes, ask, insist=True)
         if (here := self._find_here()) is not None:
             own = await here.survivors()
             self._kept_here = {survivor.token for survivor in own}
@@ -199,7 +174,7 @@ class RayExecutor:
         async def ask(node: Node) -> None:
             removed.append(await node.reap(keep))
 
-        await self._nodes.ask_every(ask)
+        await ask_every(self._nodes, ask)
         if (here := self._find_here()) is not None:
             removed.append(await here.reap(keep))
         return sum(removed)
@@ -232,37 +207,7 @@ class RayExecutor:
     def _brief(self) -> Briefing:
         return Briefing.of(self._context, None if self._code is None else self._code.pack())
 
-    async def _find_place(self, assignment: Assignment, survivor: Survivor | None) -> _Where | None:
-        """A node with a free place; of a survivor, that where it lives. None where it is nowhere."""
-        if survivor is None:
-            return _Where(node=await self._take(assignment), survivor=None, before="aside")
-        if (node := self._found.get(survivor.token)) is not None:
-            if node.is_lost:  # since it was asked what lives there
-                return await self._find_again(node, assignment)
-            node.taken.add(assignment.token)
-            self._nodes.orphaned[node.name].discard(assignment.token)
-            return _Where(node=node, survivor=survivor, before="gone")
-        root = set_scene(self._context, assignment).folders.root
-        if survivor.ended is None or not root.is_dir():
-            return None
-        node = await self._take(assignment)
-        try:
-            await send_folder(node.worker, assignment, root)
-        except NodeLost as lost:
-            self._nodes.lose(node, str(lost))
-            return await self._find_place(assignment, survivor)
-        except BaseException:
-            self._nodes.give_back(node, assignment.token)
-            raise
-        return _Where(node=node, survivor=survivor, before="replaced")
-
-    async def _take(self, assignment: Assignment) -> Node:
-        await self._nodes.open()
-        while (node := self._nodes.take(assignment.token)) is None:
-            await self._nodes.wait_for_change()
-        return node
-
-    async def _carry_out(self, where: _Where, assignment: Assignment, notes: Notes) -> Completion:
+    async def _carry_out(self, where: Where, assignment: Assignment, notes: Notes) -> Completion:
         """Hear of an attempt to its end. Raises NodeLost."""
         node, token = where.node, assignment.token
         self._whereabouts[token] = node
@@ -271,7 +216,13 @@ class RayExecutor:
         home = Homecoming(set_scene(self._context, assignment).folders.root, where.before)
         try:
             async with self._lender.serve(partial(node.worker.tell, "acknowledge", token)) as desk:
-                return await self._hear(where, assignment, notes, home, desk)
+                if where.survivor is None:
+                    await send_tapes(node.worker, set_scene(self._context, assignment))
+                order = AttemptOrder(assignment=assignment, survivor=where.survivor)
+                ear = Ear(node=node, order=order, notes=notes, home=home, desk=desk, nodes=self._nodes)
+                completion = await ear.hear()
+            self._losses.forget(assignment.trial_id)
+            return completion
         except NodeLost as lost:
             self._nodes.lose(node, str(lost))  # while this is one of its calls: so it is awaited
             raise
@@ -286,89 +237,6 @@ class RayExecutor:
             if not node.is_lost:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)
-
-    async def _hear(
-        self, where: _Where, assignment: Assignment, notes: Notes, home: Homecoming, desk: Desk
-    ) -> Completion:
-        node, token = where.node, assignment.token
-        if where.survivor is None:
-            await send_tapes(node.worker, set_scene(self._context, assignment))
-        order = AttemptOrder(assignment=assignment, survivor=where.survivor)
-        async for data in node.worker.stream("carry_out", encode(order)):
-            match decode_told(data):
-                case PieceTold(piece=piece, digest=told, seq=asked):
-                    await asyncio.to_thread(home.take, piece, told)
-                    if asked is not None:
-                        await node.worker.tell("acknowledge", token, asked)
-                case ConnectionAsked() | ConnectionLeft() as connection:
-                    await desk.hear(connection)
-                case Ended(completion=completion):
-                    return await self._bring_home(completion, node, assignment, home)
-                case NodeFailure(reason=reason, message=message):
-                    if reason == CANCELLED:
-                        raise NodeLost("its worker was told to end it")
-                    raise SandboxFailed(reason, f"node {node.name}: {message}")
-                case note:
-                    await self._note(note, node, assignment, notes)
-        raise NodeLost("its worker said no more of it")
-
-    async def _note(
-        self,
-        told: BarrierTold | GraderTold | GoneTold | EventTold,
-        node: Node,
-        assignment: Assignment,
-        notes: Notes,
-    ) -> None:
-        """Hand a note on; the node hears when it is durable."""
-        token = assignment.token
-        match told:
-            case BarrierTold(seq=seq, note=note):
-                await notes.barrier_held(token, msgspec.structs.replace(note, node=node.name))
-                await node.worker.tell("acknowledge", token, seq)
-            case GraderTold(seq=seq):
-                await notes.grader_starting(token)
-                await node.worker.tell("acknowledge", token, seq)
-            case GoneTold():
-                notes.sandbox_gone(token)
-                self._nodes.give_back(node, token)
-            case EventTold(seq=seq, line=line):
-                notes.add_event(assignment, seq, line)
-            case other:
-                assert_never(other)
-
-    async def _bring_home(
-        self, completion: Completion, node: Node, assignment: Assignment, home: Homecoming
-    ) -> Completion:
-        if completion.token != assignment.token:
-            raise SandboxFailed(
-                "node_confused", f"node {node.name} told of another attempt than was asked for"
-            )
-        await asyncio.to_thread(home.finish, completion)
-        self._losses.forget(assignment.trial_id)
-        node.calls.discard(assignment.token)
-        self._nodes.orphaned.get(node.name, set()).discard(assignment.token)
-        return completion
-
-    async def _find_again(self, lost: Node, assignment: Assignment) -> _Where | None:
-        """What lives of an attempt whose worker died, where its node has another; None where nothing does."""
-        try:
-            async with asyncio.timeout(self._nodes.pace.rejoin_s):
-                found = await self._nodes.ask_next(lost.name)
-            return None if found is None else self._choose_survivor(*found, assignment)
-        except TimeoutError:
-            return None
-        finally:
-            self._nodes.orphaned.get(lost.name, set()).discard(assignment.token)
-
-    def _choose_survivor(
-        self, node: Node, left: tuple[Survivor, ...], assignment: Assignment
-    ) -> _Where | None:
-        is_repeatable = self._context.experiment.tasks[assignment.slot.task_idx].grader.repeatable
-        for survivor in left:
-            if survivor.token == assignment.token and survivor.is_adoptable(repeatable_grader=is_repeatable):
-                node.taken.add(assignment.token)
-                return _Where(node=node, survivor=survivor, before="gone")
-        return None
 
     def _cut_off(self, assignment: Assignment, *, is_lost: bool) -> Completion:
         """What is told of an attempt that nobody can go on with."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from labrunner.errors import SandboxFailed
-from labrunner.executor.cluster.nodes import Node
+from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.run_policy import LOCAL

@@ -6,79 +6,18 @@ is found anew while Ray still has the node; what it was at waits for that, and f
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
-from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode, RayWorker
-from labrunner.executor.cluster.tidings import Begun, WorkerHello, decode, encode
+from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
+from labrunner.executor.cluster.members.unusable import Unusable
+from labrunner.executor.cluster.members.welcome import Begin, have_begun
+from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.files.uninterrupted import wait_out
-from labrunner.sandbox.door import Check, Survivor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePace:
-    """How long nodes are waited for, in seconds."""
-
-    look_s: float = 1.0
-    """How often it is looked which nodes there are."""
-    start_s: float = 120.0
-    """How long a worker may take to say who it is: a node's first one loads this program."""
-    again_s: float = 5.0
-    """After a node could not be used, it is tried again; each time twice as late."""
-    latest_s: float = 300.0
-    close_s: float = 20.0
-    rejoin_s: float = 60.0
-    """How long what lives on a node waits for its next worker."""
-
-
-NODE_PACE: Final = NodePace()
-DEATHS: Final = 5
-"""So many workers of a node in a row may die over a question before it stays without an answer."""
-STARTS: Final = 3
-"""So many workers in a row may die before they have begun."""
-
-Begin = Callable[[RayWorker, str, WorkerHello], Awaitable[Begun]]
-"""Has a worker begin to work for the run: everything that it needs is delivered first."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Node:
-    """A node whose worker has begun."""
-
-    id: str
-    name: str
-    worker: RayWorker
-    begun: Begun
-    taken: set[str] = field(default_factory=set)
-    """Attempts that have one of its places, by token."""
-    calls: set[str] = field(default_factory=set)
-    """Attempts that it is at, those whose files are on their way among them."""
-    is_open: bool = False
-    """Whether it gets new attempts."""
-    is_lost: bool = False
-
-    @property
-    def free(self) -> int:
-        """Places that nobody has."""
-        return self.begun.places - len(self.taken) if self.is_open else 0
-
-    async def preflight(self) -> tuple[Check, ...]:
-        """Whether attempts can be carried out there."""
-        return decode(await self.worker.call("preflight"), tuple[Check, ...])
-
-    async def survivors(self) -> tuple[Survivor, ...]:
-        """What is left there that can be gone on with."""
-        return decode(await self.worker.call("survivors"), tuple[Survivor, ...])
-
-    async def reap(self, keep: frozenset[str]) -> int:
-        """Remove all but these."""
-        return decode(await self.worker.call("reap", encode(sorted(keep))), int)
 
 
 class Nodes:
@@ -97,12 +36,10 @@ class Nodes:
         self._plan, self._prepare, self._begin = plan, prepare, begin
         self._port, self.pace = port, pace
         self._joined: dict[str, Node] = {}
-        self.problems: dict[str, str] = {}
-        """Why nodes are not used, by name."""
+        self.unusable = Unusable(pace)
         self.orphaned: dict[str, set[str]] = {}
         """By node, attempts whose worker died under them, or that are yet to be gone on with: its next worker
         is not to sweep them away."""
-        self._not_before: dict[str, tuple[float, float]] = {}
         self._there: tuple[RayNode, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: Callable[[], None] = lambda: None
@@ -115,6 +52,16 @@ class Nodes:
     def joined(self) -> tuple[Node, ...]:
         """Those whose workers have begun."""
         return tuple(self._joined.values())
+
+    @property
+    def there(self) -> tuple[RayNode, ...]:
+        """Those that Ray has, as far as was last seen."""
+        return self._there
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why nodes are not used, by name."""
+        return self.unusable.problems
 
     @property
     def count(self) -> int:
@@ -179,53 +126,6 @@ class Nodes:
             node.taken.discard(token)
             self._tell()
 
-    async def ask_every(self, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
-        """Ask every node that is there; where a worker dies over it, the one that follows it.
-
-        Who insists has nodes tried again that can't be used at once. Raises SandboxFailed, for who insists,
-        where a node that Ray has gives no answer.
-        """
-        answered: set[str] = set()
-        silent: tuple[RayNode, ...] = ()
-        for _ in range(DEATHS):
-            await self._until_due(silent if insist else ())
-            await self.join()
-            unasked = [node for node in self.joined if node.id not in answered]
-            for node in unasked:
-                try:
-                    await ask(node)
-                    answered.add(node.id)
-                except NodeLost as lost:
-                    self.lose(node, str(lost))
-            silent = tuple(node for node in self._there if node.id not in answered)
-            if not silent or not (unasked or insist):
-                return
-        if insist:
-            name = silent[0].name
-            why = self.problems.get(name, "no answer")
-            told = f"node {name} does not say what lives there of this run: {why}"
-            told += "; nothing is given up on a guess: try again, or end the node with `ray stop` there"
-            raise SandboxFailed("node_silent", told)
-
-    async def _until_due(self, nodes: Iterable[RayNode]) -> None:
-        """Wait until nodes that could not be used may be tried again."""
-        due = [self._not_before.get(node.name, (0.0, 0.0))[0] for node in nodes]
-        await asyncio.sleep(max(0.0, max(due, default=0.0) - time.monotonic()))
-
-    async def ask_next(self, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:
-        """A node's next worker that can say what lives there, and what does; None where Ray has none."""
-        while self.is_there(name):
-            if (node := self.find(name)) is not None:
-                try:
-                    return node, await node.survivors()
-                except NodeLost as lost:
-                    self.lose(node, str(lost))
-                    continue
-                except SandboxFailed:
-                    pass  # its engine does not answer
-            await self.wait_for_change()
-        return None
-
     async def wait_for_change(self) -> None:
         """Wait until a place may be free, or a node came or went."""
         self._waiting.clear()
@@ -277,13 +177,12 @@ class Nodes:
         return all(labels.get(name) == value for name, value in self._plan.labels.items())
 
     def _find_new(self) -> list[RayNode]:
-        now = time.monotonic()
         return [
             node
             for node in self._there
             if node.id not in self._joined
             and node.id not in self._joining
-            and self._not_before.get(node.name, (0.0, 0.0))[0] <= now
+            and self.unusable.is_due(node.name)
         ]
 
     async def _watch(self) -> None:
@@ -314,41 +213,18 @@ class Nodes:
         """Have a worker begin; a node where that can't be is named with its problem."""
         self._joining.add(node.id)
         try:
-            await self._have_begun(node)
+            joined = await have_begun(node, self._port, self._begin, self.pace)
+            self._joined[node.id] = joined
+            self._own(self._stay(joined))
         except NodeLost as lost:
-            self._refuse(node, f"no worker could be started: {lost}; is labrunner installed there?")
+            self.unusable.add(node.name, f"no worker could be started: {lost}; is labrunner installed there?")
         except TimeoutError:
-            self._refuse(node, f"no worker was started within {self.pace.start_s:.0f} s")
+            self.unusable.add(node.name, f"no worker was started within {self.pace.start_s:.0f} s")
         except LabError as error:
-            self._refuse(node, str(error))
+            self.unusable.add(node.name, str(error))
         finally:
             self._joining.discard(node.id)
             self._tell()
-
-    async def _have_begun(self, node: RayNode) -> None:
-        """Have a worker begin; one that dies over it is followed by another, a few times."""
-        for _ in range(STARTS - 1):
-            with suppress(NodeLost):
-                return await self._begin_at(node)
-        return await self._begin_at(node)
-
-    async def _begin_at(self, node: RayNode) -> None:
-        worker = self._port.start_worker(node)
-        try:
-            async with asyncio.timeout(self.pace.start_s):
-                hello = decode(await worker.call("introduce"), WorkerHello)
-            begun = await self._begin(worker, node.name, hello)
-        except BaseException:
-            worker.kill()
-            raise
-        joined = Node(id=node.id, name=node.name, worker=worker, begun=begun)
-        self._joined[node.id] = joined
-        self._own(self._stay(joined))
-
-    def _refuse(self, node: RayNode, why: str) -> None:
-        self.problems[node.name] = why
-        _, wait = self._not_before.get(node.name, (0.0, self.pace.again_s))
-        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, self.pace.latest_s))
 
     async def _stay(self, node: Node) -> None:
         """Hear at once when a worker dies."""
@@ -375,12 +251,9 @@ class Nodes:
             self._give_up(node, str(failure))
         else:
             node.is_open = not node.is_lost
-            self.problems.pop(node.name, None)
-            self._not_before.pop(node.name, None)
+            self.unusable.forget(node.name)
             self._tell()
 
     def _give_up(self, node: Node, why: str) -> None:
         self.lose(node, why)
-        self.problems[node.name] = why
-        _, wait = self._not_before.get(node.name, (0.0, self.pace.again_s))
-        self._not_before[node.name] = (time.monotonic() + wait, min(2 * wait, self.pace.latest_s))
+        self.unusable.add(node.name, why)

@@ -1,0 +1,96 @@
+"""What a node tells of one attempt: handed on, brought home, and acknowledged once it is durable."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.hearing.lending import Desk
+from labrunner.executor.cluster.homecoming import Homecoming
+from labrunner.executor.cluster.members.node import Node
+from labrunner.executor.cluster.members.nodes import Nodes
+from labrunner.executor.cluster.onnode.nodecall import CANCELLED
+from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.executor.cluster.tidings import (
+    AttemptOrder,
+    BarrierTold,
+    ConnectionAsked,
+    ConnectionLeft,
+    Ended,
+    EventTold,
+    GoneTold,
+    GraderTold,
+    NodeFailure,
+    PieceTold,
+    decode_told,
+    encode,
+)
+from labrunner.records.completion import Completion
+from labrunner.trial.assignment import Notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ear:
+    """Hears of one attempt to its end."""
+
+    node: Node
+    order: AttemptOrder
+    notes: Notes
+    home: Homecoming
+    desk: Desk
+    nodes: Nodes
+
+    @property
+    def _token(self) -> str:
+        return self.order.assignment.token
+
+    async def hear(self) -> Completion:
+        """Have it carried out, and hear how. Raises NodeLost, and AttemptFailed for what can't be done."""
+        async for data in self.node.worker.stream("carry_out", encode(self.order)):
+            match decode_told(data):
+                case PieceTold(piece=piece, digest=told, seq=asked):
+                    await asyncio.to_thread(self.home.take, piece, told)
+                    if asked is not None:
+                        await self._acknowledge(asked)
+                case ConnectionAsked() | ConnectionLeft() as connection:
+                    await self.desk.hear(connection)
+                case Ended(completion=completion):
+                    return await self._bring_home(completion)
+                case NodeFailure(reason=reason, message=message):
+                    if reason == CANCELLED:
+                        raise NodeLost("its worker was told to end it")
+                    raise SandboxFailed(reason, f"node {self.node.name}: {message}")
+                case note:
+                    await self._note(note)
+        raise NodeLost("its worker said no more of it")
+
+    async def _note(self, told: BarrierTold | GraderTold | GoneTold | EventTold) -> None:
+        """Hand a note on; the node hears when it is durable."""
+        match told:
+            case BarrierTold(seq=seq, note=note):
+                await self.notes.barrier_held(self._token, msgspec.structs.replace(note, node=self.node.name))
+                await self._acknowledge(seq)
+            case GraderTold(seq=seq):
+                await self.notes.grader_starting(self._token)
+                await self._acknowledge(seq)
+            case GoneTold():
+                self.notes.sandbox_gone(self._token)
+                self.nodes.give_back(self.node, self._token)
+            case EventTold(seq=seq, line=line):
+                self.notes.add_event(self.order.assignment, seq, line)
+            case other:
+                assert_never(other)
+
+    async def _acknowledge(self, seq: int) -> None:
+        await self.node.worker.tell("acknowledge", self._token, seq)
+
+    async def _bring_home(self, completion: Completion) -> Completion:
+        if completion.token != self._token:
+            told = f"node {self.node.name} told of another attempt than was asked for"
+            raise SandboxFailed("node_confused", told)
+        await asyncio.to_thread(self.home.finish, completion)
+        self.node.calls.discard(self._token)
+        self.nodes.orphaned.get(self.node.name, set()).discard(self._token)
+        return completion

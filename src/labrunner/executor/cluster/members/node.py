@@ -1,0 +1,61 @@
+"""A node whose worker has begun, and how long nodes are waited for."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from labrunner.executor.cluster.rayport import RayWorker
+from labrunner.executor.cluster.tidings import Begun, decode, encode
+from labrunner.sandbox.door import Check, Survivor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePace:
+    """How long nodes are waited for, in seconds."""
+
+    look_s: float = 1.0
+    """How often it is looked which nodes there are."""
+    start_s: float = 120.0
+    """How long a worker may take to say who it is: a node's first one loads this program."""
+    again_s: float = 5.0
+    """After a node could not be used, it is tried again; each time twice as late."""
+    latest_s: float = 300.0
+    close_s: float = 20.0
+    rejoin_s: float = 60.0
+    """How long what lives on a node waits for its next worker."""
+
+
+NODE_PACE: Final = NodePace()
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A node whose worker has begun."""
+
+    id: str
+    name: str
+    worker: RayWorker
+    begun: Begun
+    taken: set[str] = field(default_factory=set)
+    """Attempts that have one of its places, by token."""
+    calls: set[str] = field(default_factory=set)
+    """Attempts that it is at, those whose files are on their way among them."""
+    is_open: bool = False
+    """Whether it gets new attempts."""
+    is_lost: bool = False
+
+    @property
+    def free(self) -> int:
+        """Places that nobody has."""
+        return self.begun.places - len(self.taken) if self.is_open else 0
+
+    async def preflight(self) -> tuple[Check, ...]:
+        """Whether attempts can be carried out there."""
+        return decode(await self.worker.call("preflight"), tuple[Check, ...])
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """What is left there that can be gone on with."""
+        return decode(await self.worker.call("survivors"), tuple[Survivor, ...])
+
+    async def reap(self, keep: frozenset[str]) -> int:
+        """Remove all but these."""
+        return decode(await self.worker.call("reap", encode(sorted(keep))), int)

@@ -1,0 +1,57 @@
+"""Asking the nodes of a run what is left there: all of them, or the next worker of one."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.members.node import Node
+from labrunner.executor.cluster.members.nodes import Nodes
+from labrunner.executor.cluster.rayport import NodeLost, RayNode
+from labrunner.sandbox.door import Survivor
+
+DEATHS: Final = 5
+"""So many workers of a node in a row may die over a question before it stays without an answer."""
+
+
+async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
+    """Ask every node that is there; where a worker dies over it, the one that follows it.
+
+    Who insists has nodes tried again that can't be used at once. Raises SandboxFailed, for who insists,
+    where a node that Ray has gives no answer.
+    """
+    answered: set[str] = set()
+    silent: tuple[RayNode, ...] = ()
+    for _ in range(DEATHS):
+        await nodes.unusable.until_due([node.name for node in silent] if insist else ())
+        await nodes.join()
+        unasked = [node for node in nodes.joined if node.id not in answered]
+        for node in unasked:
+            try:
+                await ask(node)
+                answered.add(node.id)
+            except NodeLost as lost:
+                nodes.lose(node, str(lost))
+        silent = tuple(node for node in nodes.there if node.id not in answered)
+        if not silent or not (unasked or insist):
+            return
+    if insist:
+        name = silent[0].name
+        why = nodes.problems.get(name, "no answer")
+        told = f"node {name} does not say what lives there of this run: {why}"
+        told += "; nothing is given up on a guess: try again, or end the node with `ray stop` there"
+        raise SandboxFailed("node_silent", told)
+
+
+async def ask_next(nodes: Nodes, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:
+    """A node's next worker that can say what lives there, and what does; None where Ray has none."""
+    while nodes.is_there(name):
+        if (node := nodes.find(name)) is not None:
+            try:
+                return node, await node.survivors()
+            except NodeLost as lost:
+                nodes.lose(node, str(lost))
+                continue
+            except SandboxFailed:
+                pass  # its engine does not answer
+        await nodes.wait_for_change()
+    return None
