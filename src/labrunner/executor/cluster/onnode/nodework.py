@@ -107,10 +107,7 @@ class NodeWork:
             # What code that was delivered has in its memory ends with us: nobody can stand there.
             is_remembered = self._has_carrier or self._local.outlives_runner(order.assignment)
             remembering = notes if is_remembered else self._remember(order, notes)
-            try:
-                return await self._local.carry_out(order.assignment, remembering, order.survivor)
-            finally:
-                self._standing_of(token).unlink(missing_ok=True)
+            return await self._local.carry_out(order.assignment, remembering, order.survivor)
 
         self._under_way[token] = folder
         keep = self._context.experiment.policy.keep.workspace
@@ -127,15 +124,17 @@ class NodeWork:
             call.acknowledge(seq)
 
     async def cancel(self, token: str) -> None:
-        """End an attempt."""
+        """End an attempt, which nobody will go on with."""
         if (call := self._calls.get(token)) is not None:
             await call.cancel()
+            self._standing_of(token).unlink(missing_ok=True)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what is left of an attempt here: what stays of it lies where the run does."""
         await self._local.release(assignment, replace(drop, workspace=drop.sandbox, logs=drop.sandbox))
         folder = set_scene(self._context, assignment).folders.root
         await asyncio.to_thread(remove_if_possible, find_delivery(self._place.tapes, assignment))
+        self._standing_of(assignment.token).unlink(missing_ok=True)
         if drop.sandbox:
             await asyncio.to_thread(remove_if_possible, folder)
         else:
@@ -176,8 +175,8 @@ class NodeWork:
 
     async def close(self) -> None:
         """Let go of all but what was not released."""
-        for call in list(self._calls.values()):
-            await call.cancel()
+        for token in list(self._calls):
+            await self.cancel(token)
         await self._local.close()
         await asyncio.to_thread(self._place.leave)
         os.close(self._lock)
