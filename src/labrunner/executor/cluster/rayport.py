@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from labrunner.errors import InputError, SandboxFailed
+from labrunner.executor.cluster.head import check_head, refuse
 from labrunner.executor.cluster.strongbox import INSTALL
 from labrunner.experiment.options.table import flag
 
@@ -65,6 +66,7 @@ def _connect(address: str) -> None:
         raise InputError(flag("executor"), INSTALL) from error
     if ray.is_initialized():
         return
+    check_head(address)
     try:
         ray.init(
             address=address,
@@ -74,11 +76,7 @@ def _connect(address: str) -> None:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        told = (
-            f"no Ray cluster answers at {address}: {_first_line(error)}; start one with `ray start --head`, "
-        )
-        told += f"or say where it is with {flag('executor_address')} or RAY_ADDRESS"
-        raise SandboxFailed("no_cluster", told) from error
+        raise SandboxFailed("no_cluster", refuse(address, _first_line(error))) from error
 
 
 def _hush() -> None:
@@ -86,6 +84,8 @@ def _hush() -> None:
     # Its own switch for this, `log_to_driver`, leaves what nodes say of dead workers, on standard output.
     # This one is read when it is loaded, and is for all that it would print there.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    # A head that can't be reached is given up after one round of tries (40 s), not 20.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
     logging.getLogger("ray._private.worker").addFilter(_is_worse_than_an_error)
 
 
