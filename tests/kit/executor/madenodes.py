@@ -58,6 +58,8 @@ class MadeNode:
     id: str = ""
     is_there: bool = True
     containers: dict[str, MadeContainer] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    """Attempts whose folders were sent there, by token."""
     worker: "MadeWorker | None" = None
 
     def kill_worker(self) -> None:
@@ -97,6 +99,8 @@ class MadeCluster:
     """Tokens of each trial's agents, in the order in which they began."""
     swept: set[str] = field(default_factory=set)
     """Containers that were removed as nobody's, by token."""
+    on_grading: Callable[[str], Awaitable[None]] | None = None
+    """Told the node's name once a grader there may begin."""
     on_call: Callable[[str, str], Awaitable[None]] | None = None
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
     head_is_away: bool = False
@@ -217,6 +221,9 @@ class MadeWorker(RayWorker):
                 self._cancelled[token].set()
             case "release", (bytes() as whose, _):
                 self._node.remove(decode(whose, Assignment).token)
+            case "receive_folder", (bytes() as whose, piece):
+                if piece is None:
+                    self._node.sent.add(decode(whose, Assignment).token)
             case _:
                 assert name in {"lacks", "receive", "close"}, name
 
@@ -237,7 +244,8 @@ class MadeWorker(RayWorker):
             works = asyncio.ensure_future(asyncio.sleep(cluster.dice.uniform(0, 2 * cluster.takes_s)))
             self._node.containers[token] = MadeContainer(assignment, works)
         container = self._node.containers.get(token)
-        ended = await self._see_end(assignment, container)
+        stands = order.survivor is not None and order.survivor.ended is not None
+        ended = await self._see_end(assignment, container, stands=stands and token in self._node.sent)
         if isinstance(ended, NodeFailure):
             yield encode(ended)
             return
@@ -246,11 +254,13 @@ class MadeWorker(RayWorker):
             await self._heard[token, 0].wait()
             yield encode(GraderTold(seq=1))
             await self._heard[token, 1].wait()
+            if cluster.on_grading is not None:
+                await cluster.on_grading(self._node.name)
             yield encode(GoneTold())
         yield encode(Ended(completion=ended))
 
     async def _see_end(
-        self, assignment: Assignment, container: MadeContainer | None
+        self, assignment: Assignment, container: MadeContainer | None, *, stands: bool
     ) -> Completion | NodeFailure:
         """How the agent ends; as the containers' own adapter says it where its container is gone."""
         if container is not None:
@@ -265,7 +275,7 @@ class MadeWorker(RayWorker):
         done = msgspec.structs.replace(complete(assignment), files=())
         timing = msgspec.structs.replace(done.timing, logs=(), node=self._node.name)
         done = msgspec.structs.replace(done, timing=timing)
-        if container is not None and not container.is_gone:
+        if stands or (container is not None and not container.is_gone):
             return done
         failure = spoilt(SandboxFailed("container_gone", "the container is gone: somebody else removed it"))
         return msgspec.structs.replace(done, end=failure, agent=None, grader=None, grader_tries=0)

@@ -12,10 +12,12 @@ from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.experiment.schedule import Slot
 from labrunner.records.barrier import BarrierNote
-from labrunner.records.completion import Completion
+from labrunner.records.completion import Completion, PhaseFact
 from labrunner.records.encoding.ids import make_token, make_trial_id
 from labrunner.sandbox import registry
+from labrunner.sandbox.door import Survivor
 from labrunner.trial.assignment import Assignment, TrialContext
+from labrunner.trial.ledger import stand_at_barrier
 from tests.kit.builders import make_sandbox
 from tests.kit.executor.madenodes import MadeCluster
 from tests.kit.runner.running import make_sums
@@ -74,6 +76,13 @@ class Owners:
         slot = Slot(schedule_idx=number, variant_idx=0, task_idx=number, repl_idx=0)
         trial_id = make_trial_id(self.experiment.variants[0].id, self.experiment.tasks[number].id, 0)
         return Assignment(token=make_token(), slot=slot, trial_id=trial_id, attempt=1)
+
+    def keep(self, assignment: Assignment) -> Survivor:
+        """Have the work of an agent that ended lie here, whole."""
+        folder = self.folder / "trials" / assignment.trial_id / str(assignment.attempt) / "workspace"
+        folder.mkdir(parents=True)
+        (folder / "answer").write_text("an answer")
+        return stand_at_barrier(assignment, BarrierNote(agent=PhaseFact(exit_status=0)))
 
     def begin(self, executor: RayExecutor, assignment: Assignment) -> "asyncio.Task[Completion]":
         return asyncio.ensure_future(executor.carry_out(assignment, Quiet()))

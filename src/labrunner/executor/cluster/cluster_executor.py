@@ -124,18 +124,16 @@ class RayExecutor:
         """Carry out one attempt on some node, or go on with one where it is."""
         if survivor is not None and survivor.token in self._kept_here and self._here is not None:
             return await self._here.carry_out(assignment, notes, survivor)
-        is_lost = False
         try:
             where = await self._placement.find(assignment, survivor)
             while where is not None:
                 try:
                     return await self._carry_out(where, assignment, notes)
                 except NodeLost:
-                    is_lost = True
-                    where = await self._placement.find_again(where.node, assignment)
+                    where = await self._find_again(where, assignment)
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
-        return self._cut_off(assignment, is_lost=is_lost)
+        return self._end(assignment, Cancelled(reason=NODE_LOST))
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what the policy does not keep: here what came home, on its node all that is left."""
@@ -219,7 +217,15 @@ class RayExecutor:
                 if where.survivor is None:
                     await send_tapes(node.worker, set_scene(self._context, assignment))
                 order = AttemptOrder(assignment=assignment, survivor=where.survivor)
-                ear = Ear(node=node, order=order, notes=notes, home=home, desk=desk, nodes=self._nodes)
+                ear = Ear(
+                    node=node,
+                    order=order,
+                    work=where.work,
+                    notes=notes,
+                    home=home,
+                    desk=desk,
+                    nodes=self._nodes,
+                )
                 completion = await ear.hear()
             self._losses.forget(assignment.trial_id)
             return completion
@@ -238,13 +244,15 @@ class RayExecutor:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)
 
-    def _cut_off(self, assignment: Assignment, *, is_lost: bool) -> Completion:
-        """What is told of an attempt that nobody can go on with."""
+    async def _find_again(self, lost: Where, assignment: Assignment) -> Where | None:
+        """Where an attempt is gone on with whose node was lost. Raises SandboxFailed if it is at fault."""
+        if (there := await self._placement.find_again(lost, assignment)) is not None:
+            return there
         trial_id = assignment.trial_id
-        if not (is_lost and self._losses.add(trial_id, nodes=self._nodes.count)):
-            return self._end(assignment, Cancelled(reason=NODE_LOST))
-        told = f"the node that it ran on was lost, {self._losses.count(trial_id)} times in a row"
-        return self._end(assignment, spoilt(SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")))
+        if self._losses.add(trial_id, nodes=self._nodes.count):
+            told = f"the node that it ran on was lost, {self._losses.count(trial_id)} times in a row"
+            raise SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")
+        return await self._placement.send_again(lost, assignment)
 
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
         node = self._whereabouts.get(assignment.token)

@@ -12,6 +12,7 @@ from labrunner.executor.cluster.homecoming import Homecoming
 from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.onnode.nodecall import CANCELLED
+from labrunner.executor.cluster.placement import WholeWork
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.executor.cluster.tidings import (
     AttemptOrder,
@@ -37,6 +38,8 @@ class Ear:
 
     node: Node
     order: AttemptOrder
+    work: WholeWork | None
+    """What lies here whole, if anything does."""
     notes: Notes
     home: Homecoming
     desk: Desk
@@ -74,6 +77,8 @@ class Ear:
                 await self._acknowledge(seq)
             case GraderTold(seq=seq):
                 await self.notes.grader_starting(self._token)
+                if self.work is not None:
+                    self.work.has_grader_begun = True
                 await self._acknowledge(seq)
             case GoneTold():
                 self.notes.sandbox_gone(self._token)
