@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.cluster_executor import RayExecutor
+from labrunner.executor.cluster.members.node import NODE_PACE
+from labrunner.executor.cluster.onnode.nodeplace import PATIENCE_S
 from labrunner.records.completion import Graded
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
@@ -52,6 +56,79 @@ async def test_a_worker_that_dies_twice_in_a_row_leaves_what_lives_to_the_third(
     assert deaths == 1
     assert isinstance(completion.end, Graded)
     assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+async def test_the_next_worker_is_asked_once_what_lives_there_for_all_that_wait_for_it(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, all_of_it = owners.make(), [owners.assign(number) for number in range(4)]
+    asked: Counter[str] = Counter()
+
+    async def hear(node: str, name: str) -> None:
+        asked[name] += 1
+        if name == "survivors":
+            await asyncio.sleep(0.05)  # its engine takes a while
+
+    await executor.open(lambda: None)
+    work = [owners.begin(executor, mine) for mine in all_of_it]
+    await until(lambda: all(cluster.begun[mine.trial_id] for mine in all_of_it))
+    cluster.on_call = hear
+    cluster.nodes["n1"].kill_worker()
+    ends = [(await each).end for each in work]
+    assert [type(end) for end in ends] == [Graded] * 4
+    assert [cluster.begun[mine.trial_id] for mine in all_of_it] == [[mine.token] for mine in all_of_it]
+    assert asked["survivors"] == 1
+
+
+async def test_an_engine_that_does_not_answer_at_once_is_asked_again_what_lives_there(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, mine, refusals = owners.make(), owners.assign(0), 3
+    await executor.open(lambda: None)
+    work = owners.begin(executor, mine)
+    await until(lambda: bool(cluster.begun[mine.trial_id]))
+
+    async def refuse(node: str, name: str) -> None:
+        nonlocal refusals
+        if name == "survivors" and refusals:
+            refusals -= 1
+            raise SandboxFailed("engine", "does not answer")
+
+    cluster.on_call = refuse
+    cluster.nodes["n1"].kill_worker()
+    completion = await work
+    assert refusals == 0
+    assert isinstance(completion.end, Graded)
+    assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+async def test_who_waits_for_what_lives_on_a_node_is_cancelled_alone(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, one, other = owners.make(), owners.assign(0), owners.assign(1)
+    await executor.open(lambda: None)
+    first, second = owners.begin(executor, one), owners.begin(executor, other)
+    await until(lambda: bool(cluster.begun[one.trial_id] and cluster.begun[other.trial_id]))
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(node: str, name: str) -> None:
+        if name == "survivors":
+            asked.set()
+            await go.wait()
+
+    cluster.on_call = wait
+    cluster.nodes["n1"].kill_worker()
+    await asked.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    go.set()
+    assert isinstance((await second).end, Graded)
+    assert cluster.begun[other.trial_id] == [other.token]
+
+
+def test_what_lives_on_a_node_is_waited_for_while_its_next_worker_may_take_two_tries_to_start() -> None:
+    one_try = NODE_PACE.start_s + PATIENCE_S
+    assert NODE_PACE.rejoin_s > 2 * one_try + NODE_PACE.again_s
 
 
 async def test_what_is_to_be_gone_on_with_is_not_swept_when_its_worker_dies_first(

@@ -1,5 +1,6 @@
 """A node whose worker has begun, and how long nodes are waited for."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,8 +21,9 @@ class NodePace:
     """After a node could not be used, it is tried again; each time twice as late."""
     latest_s: float = 300.0
     close_s: float = 20.0
-    rejoin_s: float = 60.0
-    """How long what lives on a node waits for its next worker."""
+    rejoin_s: float = 600.0
+    """How long what lives on a node waits for its next worker, while Ray has the node: several tries to start
+    one have to fit."""
 
 
 NODE_PACE: Final = NodePace()
@@ -42,6 +44,7 @@ class Node:
     is_open: bool = False
     """Whether it gets new attempts."""
     is_lost: bool = False
+    _left: "asyncio.Future[tuple[Survivor, ...]] | None" = None
 
     @property
     def free(self) -> int:
@@ -55,6 +58,17 @@ class Node:
     async def survivors(self) -> tuple[Survivor, ...]:
         """What is left there that can be gone on with."""
         return decode(await self.worker.call("survivors"), tuple[Survivor, ...])
+
+    async def find_left(self) -> tuple[Survivor, ...]:
+        """What earlier workers left: asked once, for all that wait for it; again only if nothing was said."""
+        if self._left is None:
+            self._left = asyncio.ensure_future(self.survivors())
+            self._left.add_done_callback(self._hear_left)
+        return await asyncio.shield(self._left)
+
+    def _hear_left(self, left: "asyncio.Future[tuple[Survivor, ...]]") -> None:
+        if left.cancelled() or left.exception() is not None:
+            self._left = None
 
     async def reap(self, keep: frozenset[str]) -> int:
         """Remove all but these."""

@@ -45,13 +45,16 @@ async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, ins
 async def ask_next(nodes: Nodes, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:
     """A node's next worker that can say what lives there, and what does; None where Ray has none."""
     while nodes.is_there(name):
-        if (node := nodes.find(name)) is not None:
-            try:
-                return node, await node.survivors()
-            except NodeLost as lost:
-                nodes.lose(node, str(lost))
-                continue
-            except SandboxFailed:
-                pass  # its engine does not answer
-        await nodes.wait_for_change()
+        if (node := nodes.find(name)) is None:
+            await nodes.wait_for_change()
+            continue
+        try:
+            left = await node.find_left()
+        except NodeLost as lost:
+            nodes.lose(node, str(lost))
+        except SandboxFailed:  # its engine does not answer
+            await nodes.wait_for_change()
+        else:
+            if not node.is_lost:  # nor has it been, since it answered
+                return node, left
     return None
