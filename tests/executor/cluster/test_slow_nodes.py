@@ -1,5 +1,6 @@
 """Nodes that are slow to begin, hang, or go at a bad moment, on a made-up cluster."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,8 +11,9 @@ import pytest_asyncio
 
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.records.completion import Graded
 from tests.kit.executor.madenodes import MadeCluster
-from tests.kit.executor.madeowners import NO_WATCH, QUICK, Owners, until
+from tests.kit.executor.madeowners import NO_WATCH, QUICK, Owners, Quiet, until
 
 
 @pytest_asyncio.fixture
@@ -118,3 +120,22 @@ async def test_a_node_whose_worker_dies_at_preflight_is_tried_again_later_and_la
     await until(lambda: cluster.looks > looks + 20)
     assert asked["n2 preflight"] == 1
     assert executor.places == 4
+
+
+async def test_a_node_that_can_not_be_told_of_its_connection_is_lost_and_its_attempts_are_gone_on_with(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    refusals = [NodeLost("connection reset")]
+    cluster.connections = 1
+
+    async def refuse(node: str, name: str) -> None:
+        if name == "acknowledge" and refusals:
+            raise refusals.pop()
+
+    cluster.on_call = refuse
+    executor, mine = owners.make(), owners.assign(0)
+    async with asyncio.timeout(10):
+        completion = await executor.carry_out(mine, Quiet())
+    assert refusals == []
+    assert isinstance(completion.end, Graded), completion.end
+    assert cluster.begun[mine.trial_id] == [mine.token]

@@ -22,6 +22,7 @@ from labrunner.executor.cluster.tidings import (
     AttemptOrder,
     BarrierTold,
     Begun,
+    ConnectionAsked,
     Ended,
     GoneTold,
     GraderTold,
@@ -103,6 +104,8 @@ class MadeCluster:
     """Told the node's name once a grader there may begin."""
     on_call: Callable[[str, str], Awaitable[None]] | None = None
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
+    connections: int = 0
+    """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
     head_is_away: bool = False
     looks: int = 0
     """How often it was looked which nodes there are."""
@@ -243,6 +246,9 @@ class MadeWorker(RayWorker):
             cluster.begun[assignment.trial_id].append(token)
             works = asyncio.ensure_future(asyncio.sleep(cluster.dice.uniform(0, 2 * cluster.takes_s)))
             self._node.containers[token] = MadeContainer(assignment, works)
+        if cluster.connections:
+            yield encode(ConnectionAsked(seq=2, provider="made", most=cluster.connections))
+            await self._heard[token, 2].wait()
         container = self._node.containers.get(token)
         stands = order.survivor is not None and order.survivor.ended is not None
         ended = await self._see_end(assignment, container, stands=stands and token in self._node.sent)

@@ -213,7 +213,7 @@ class RayExecutor:
         notes.placed(token, node.name)
         home = Homecoming(set_scene(self._context, assignment).folders.root, where.before)
         try:
-            async with self._lender.serve(partial(node.worker.tell, "acknowledge", token)) as desk:
+            async with self._lender.serve(partial(self._grant, node, token)) as desk:
                 if where.survivor is None:
                     await send_tapes(node.worker, set_scene(self._context, assignment))
                 order = AttemptOrder(assignment=assignment, survivor=where.survivor)
@@ -243,6 +243,13 @@ class RayExecutor:
             if not node.is_lost:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)
+
+    async def _grant(self, node: Node, token: str, seq: int) -> None:
+        """Tell an attempt that it has a connection; a node that can't be told is lost, and its calls end."""
+        try:
+            await node.worker.tell("acknowledge", token, seq)
+        except NodeLost as lost:
+            self._nodes.lose(node, str(lost))
 
     async def _find_again(self, lost: Where, assignment: Assignment) -> Where | None:
         """Where an attempt is gone on with whose node was lost. Raises SandboxFailed if it is at fault."""

@@ -6,9 +6,8 @@ none any more.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
-from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.executor.cluster.tidings import ConnectionAsked, ConnectionLeft
 from labrunner.files.uninterrupted import wait_out
 
@@ -22,7 +21,7 @@ class Lender:
 
     @asynccontextmanager
     async def serve(self, grant: Callable[[int], Awaitable[None]]) -> AsyncIterator["Desk"]:
-        """While inside, an attempt may ask; `grant` tells it the number of what it has."""
+        """While inside, an attempt may ask; `grant` tells it the number of what it has, and never raises."""
         desk = Desk(self, grant)
         try:
             yield desk
@@ -58,8 +57,7 @@ class Desk:
 
     async def _lend(self, seq: int, place: asyncio.Semaphore) -> None:
         async with place:
-            with suppress(NodeLost):  # whoever hears of its attempt hears of that, too
-                await self._grant(seq)
+            await self._grant(seq)
             await asyncio.Event().wait()  # until it is taken back
 
 
