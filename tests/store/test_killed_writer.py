@@ -22,7 +22,7 @@ from tests.kit.store.sample import committed_bytes
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("open.", "recover.", "marks.", "depot.", "outages.", "layer.")
-"""Tried where they are reached: crash/test_outage, sandbox/docker/test_adoption, and others."""
+"""Tried where they are reached: crash/test_outage, sandbox/docker/test_killed_layers, and others."""
 WRITING = [point for point in POINTS if not point.startswith(ELSEWHERE)]
 OPENING = [point for point in POINTS if point.startswith("open.")]
 

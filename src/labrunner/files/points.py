@@ -58,7 +58,10 @@ POINTS: Final = (
     "recover.done",
     "depot.forgotten",
     "depot.moved",
+    "layer.begun",
     "layer.written",
+    "layer.renamed",
+    "layer.done",
 )
 
 hits: Final[Counter[str]] = Counter()

@@ -141,6 +141,7 @@ def write_layer(
             with packer.stream_writer(cast("IO[bytes]", hashed), closefd=False) as packed:  # it only writes
                 writing = LayerWriter(packed, most, halt or Event())
                 writing.begin(head)
+                reach("layer.begun")
                 yield writing
                 writing.end()
             reach("layer.written")
@@ -148,7 +149,9 @@ def write_layer(
             sync(file.fileno())
         writing.go_on()
         part.rename(path)
+        reach("layer.renamed")
         sync_path(path.parent)
+        reach("layer.done")
     except BaseException:
         with suppress(OSError):
             part.unlink(missing_ok=True)
