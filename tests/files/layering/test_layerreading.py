@@ -17,7 +17,8 @@ from labrunner.files.layering.layerfile import (
     spell_path,
     write_layer,
 )
-from labrunner.files.layering.layerreading import LayerRefused, open_layer, stream_tar
+from labrunner.files.layering.layerreading import open_layer, stream_tar
+from labrunner.files.layering.memberreading import LayerRefused
 
 Forge = Callable[[tarfile.TarFile], None]
 

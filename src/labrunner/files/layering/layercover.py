@@ -12,8 +12,9 @@ from typing import IO, Final
 
 import msgspec
 
-from labrunner.files.layering.layerfile import CHUNK, read_path, spell_path, write_layer
+from labrunner.files.layering.layerfile import read_path, spell_path, write_layer
 from labrunner.files.layering.layerreading import Entry, LayerReader, open_layer
+from labrunner.files.layering.members import CHUNK
 from labrunner.files.strangers.masking import Masker
 
 NO_LIMIT: Final = (1 << 62, 1 << 62)

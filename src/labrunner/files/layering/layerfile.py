@@ -21,6 +21,7 @@ import msgspec
 
 from labrunner.files.descriptors import NEW_FILE, sync, sync_path
 from labrunner.files.layering.layernote import LayerNote
+from labrunner.files.layering.members import spell
 from labrunner.files.points import reach
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 HEAD: Final = "layer.json"
 WORK: Final = "work"
 LEVEL: Final = 3
-CHUNK: Final = 1 << 20
 LONGEST_PATH: Final = 3800
 """Bytes of a path that an engine can still unpack, with what it puts before it."""
 REPOSITORY: Final = ".git"
@@ -164,20 +164,6 @@ def write_layer(
         removed=len(head.removed),
         left_out=dict(writing.left_out),
     )
-
-
-def spell(member: tarfile.TarInfo, content: IO[bytes] | None = None) -> Iterator[bytes]:
-    """A member as archives have it: head, content, padding. Raises OSError where the content is short."""
-    yield member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    left = member.size if member.isreg() else 0
-    padding = bytes(-left % tarfile.BLOCKSIZE)
-    while left:
-        piece = content.read(min(CHUNK, left)) if content is not None else b""
-        if not piece:
-            raise OSError(f"{member.name}: {left} bytes are missing")
-        left -= len(piece)
-        yield piece
-    yield padding
 
 
 def rename(member: tarfile.TarInfo, name: str) -> tarfile.TarInfo:

@@ -6,6 +6,7 @@ hard link leads to a plain file of the same layer. Devices, sockets and anything
 of what is kept of a member nothing but kind, rights, owner, time and link goes on.
 """
 
+import io
 import re
 import tarfile
 from collections.abc import Iterator
@@ -25,17 +26,15 @@ from labrunner.files.layering.layerfile import (
     is_at,
     read_path,
     rename,
-    spell,
 )
+from labrunner.files.layering.memberreading import LayerRefused, MemberReader, Unpacked
+from labrunner.files.layering.members import spell
 from labrunner.files.strangers.hostile import open_plain
 
 MOST_OF_A_HEAD: Final = 256 * 1024 * 1024
 PIECE: Final = 256 * 1024
+READ_AHEAD: Final = 256 * 1024
 _TIME: Final = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
-
-
-class LayerRefused(Exception):
-    """A layer that is not as `lab` writes them; never put anywhere."""
 
 
 Entry = tuple[tarfile.TarInfo, IO[bytes] | None]
@@ -47,22 +46,23 @@ class LayerReader:
     """A layer that is being read, once, from its beginning."""
 
     head: LayerHead
-    archive: tarfile.TarFile
+    members: MemberReader
     _kinds: dict[str, bytes] = field(default_factory=dict)
 
     def entries(self) -> Iterator[Entry]:
         """Everything in it, in order. Raises LayerRefused."""
-        while (member := next_member(self.archive)) is not None:
+        while (found := self.members.next()) is not None:
+            member, content = found
             path = self._check(member)
-            self._kinds[path] = tarfile.REGTYPE if member.isreg() else member.type
+            self._kinds[path] = member.type
             kept = rename(member, path)
             if member.islnk():
                 kept.linkname = _inner(member.linkname)
-            yield kept, self.archive.extractfile(member) if member.isreg() else None
+            yield kept, content
 
     def _check(self, member: tarfile.TarInfo) -> str:
         path = _inner(member.name)
-        kind = tarfile.REGTYPE if member.isreg() else member.type
+        kind = member.type
         if kind not in KINDS:
             raise LayerRefused(f"{path!r} is of a kind that layers do not have")
         if path in self._kinds:
@@ -81,22 +81,16 @@ class LayerReader:
 @contextmanager
 def open_layer(path: Path) -> Iterator[LayerReader]:
     """Open a layer. Raises LayerRefused, OSError."""
-    import zstandard  # here, because few attempts have a layer and every command would wait for it
-
     try:
-        with (
-            open_plain(path) as file,
-            zstandard.ZstdDecompressor().stream_reader(file) as plain,
-            tarfile.open(fileobj=plain, mode="r|", errorlevel=2) as archive,
-        ):
-            yield LayerReader(head=_read_head(archive), archive=archive)
-    except (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError) as error:
+        with open_plain(path) as file, io.BufferedReader(Unpacked(file), READ_AHEAD) as plain:
+            members = MemberReader(plain)
+            yield LayerReader(head=_read_head(members), members=members)
+    except ValueError as error:
         raise LayerRefused(f"{path} is no layer: {error}") from error
 
 
-def _read_head(archive: tarfile.TarFile) -> LayerHead:
-    first = next_member(archive)
-    content = archive.extractfile(first) if first is not None and first.isreg() else None
+def _read_head(members: MemberReader) -> LayerHead:
+    first, content = members.next() or (None, None)
     if first is None or content is None or first.name != HEAD or first.size > MOST_OF_A_HEAD:
         raise LayerRefused("it does not begin as layers do")
     head = msgspec.json.decode(content.read(), type=LayerHead)
@@ -126,12 +120,6 @@ def stream_tar(reader: LayerReader, without: str | None = None) -> Iterator[byte
                 yield b"".join(waiting)
                 waiting, size = [], 0
     yield b"".join((*waiting, bytes(2 * tarfile.BLOCKSIZE)))
-
-
-def next_member(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
-    """The next member of a streamed archive; those before it, perhaps very many, are forgotten."""
-    archive.members.clear()  # type: ignore[attr-defined]  # it is there, and undocumented
-    return archive.next()
 
 
 def _inner(name: str) -> str:

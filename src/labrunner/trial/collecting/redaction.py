@@ -154,7 +154,7 @@ def redact_layer(path: Path, masker: Masker, redactor: Redactor) -> str | None:
     """Cover the secrets in a layer; why that can't be done, if it can't."""
     # Here, because few attempts have a layer and every command would wait for it.
     from labrunner.files.layering.layercover import cover_layer
-    from labrunner.files.layering.layerreading import LayerRefused
+    from labrunner.files.layering.memberreading import LayerRefused
 
     try:
         redactor.note_masked(path.name, cover_layer(path, masker))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from labrunner.errors import InputError
-from labrunner.files.layering.layerreading import Entry, LayerReader, LayerRefused, open_layer
+from labrunner.files.layering.layerreading import Entry, LayerReader, open_layer
+from labrunner.files.layering.memberreading import LayerRefused
 from labrunner.files.strangers.sealing import TreeEntry
 from labrunner.view.left.changetelling import LONGEST_TEXT, MOST_CHANGES, Change, ChangeTeller, Side
 

@@ -9,7 +9,7 @@ the image has it, to the byte, is not changed.
 import filecmp
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,21 +77,19 @@ class Layer:
 
 
 def is_opaque(folder: str) -> bool:
-    """Whether a folder of a layer was made anew."""
-    return read_mark(folder, OPAQUE) == b"y"
-
-
-def is_marked(place: str, mark: str) -> bool:
-    """Whether something of a layer has a mark of the kernel's."""
-    return read_mark(place, mark) is not None
-
-
-def read_mark(place: str, mark: str) -> bytes | None:
-    """A mark of the kernel's, whoever mounted the layer; None when there is none."""
+    """Whether a folder of a layer was made anew, whoever mounted the layer."""
     for who in ("trusted", "user"):
         with suppress(OSError):
-            return os.getxattr(place, f"{who}.{mark}", follow_symlinks=False)
-    return None
+            return os.getxattr(folder, f"{who}.{OPAQUE}", follow_symlinks=False) == b"y"
+    return False
+
+
+def is_marked(place: str, marks: Collection[str]) -> bool:
+    """Whether something of a layer has one of these marks of the kernel's, whoever mounted the layer."""
+    found: list[str] = []
+    with suppress(OSError):
+        found = os.listxattr(place, follow_symlinks=False)
+    return any(name.partition(".")[2] in marks for name in found)
 
 
 def _look(facts: os.stat_result) -> tuple[int, ...]:

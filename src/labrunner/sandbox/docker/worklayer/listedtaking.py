@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from labrunner.files.layering.layerfile import KINDS, LONGEST_PATH, LayerWriter, is_of_repository, rename
-from labrunner.files.layering.layerreading import next_member
 from labrunner.sandbox.docker.engine.replies import ContainerChange
 
 NO_TEXT = "\ufffd"
@@ -166,3 +165,9 @@ def _above(path: str) -> Iterator[str]:
 def _with_folders(path: str) -> Iterator[str]:
     yield from _above(path)
     yield path
+
+
+def next_member(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+    """The next member of a streamed archive; those before it, perhaps very many, are forgotten."""
+    archive.members.clear()  # type: ignore[attr-defined]  # it is there, and undocumented
+    return archive.next()

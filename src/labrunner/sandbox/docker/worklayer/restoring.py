@@ -16,7 +16,8 @@ from typing import Final
 
 from labrunner.errors import SandboxFailed, SystemBroken
 from labrunner.files.layering.layerfile import LayerHead, is_at, read_path
-from labrunner.files.layering.layerreading import LayerRefused, open_layer, stream_tar
+from labrunner.files.layering.layerreading import open_layer, stream_tar
+from labrunner.files.layering.memberreading import LayerRefused
 from labrunner.sandbox.docker.engine.client import Engine
 from labrunner.sandbox.docker.engine.engine_errors import EngineRefused
 from labrunner.sandbox.docker.wrapper.script import quote

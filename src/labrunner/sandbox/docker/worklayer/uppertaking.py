@@ -189,7 +189,7 @@ def _write(found: Found, writer: LayerWriter, seen: _Seen) -> None:
     if facts.st_nlink > 1 and (first := seen.setdefault(key, path)) != path:
         member.type, member.linkname, member.size = tarfile.LNKTYPE, first, 0
         return writer.add(member)
-    with os.fdopen(os.open(found.name, FILE, dir_fd=found.folder), "rb") as content:
+    with os.fdopen(os.open(found.name, FILE, dir_fd=found.folder), "rb", buffering=0) as content:
         return writer.add(member, content)
 
 
@@ -204,6 +204,5 @@ def _is_whiteout(facts: os.stat_result) -> bool:
 
 
 def _refuse_elsewhere(place: str) -> None:
-    for mark in ELSEWHERE:
-        if is_marked(place, mark):
-            raise CannotTell
+    if is_marked(place, ELSEWHERE):
+        raise CannotTell
