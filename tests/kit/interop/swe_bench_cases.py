@@ -34,9 +34,7 @@ START: Final = (
     "echo old >old.txt && seq 9 >long.txt && echo '*.log' >.gitignore && "
     "git add -A && git commit -qm start && git branch -M main"
 )
-FIX: Final = (
-    "git checkout -qb fix && echo 42 >answer.txt && git commit -qam 'the fix' && git checkout -q main"
-)
+FIX: Final = "git checkout -qb fix && echo 42 >answer.txt && git commit -qam fix && git checkout -q main"
 DATES: Final = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 
 
@@ -60,10 +58,8 @@ def find_start(folder: Path) -> str:
     """The first commit of the repository: made again here, it has the same name."""
     folder.mkdir()
     words = f"({START}) >&2 && git rev-parse HEAD"
-    done = subprocess.run(
-        ["sh", "-c", words], cwd=folder, env={**os.environ, **DATES}, check=True, capture_output=True
-    )
-    return done.stdout.decode().strip()
+    env = {**os.environ, **DATES}
+    return subprocess.check_output(["sh", "-c", words], cwd=folder, env=env).decode().strip()
 
 
 NEW, OLD = "t.py::test_new", "t.py::test_old"
@@ -90,7 +86,9 @@ if {THERE}; then echo '{old}'; else echo 'FAILED t.py::test_old - gone'; fi
 """
 
 
-EVAL_SCRIPT: Final = telling(RIGHT, f"PASSED {NEW}", f"FAILED {NEW} - no")
+def wanting(new: str) -> str:
+    """An eval script in the words of pytest."""
+    return telling(new, f"PASSED {NEW}", f"FAILED {NEW} - no")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,7 @@ CASES: Final[Mapping[str, Case]] = {
     "adds": Case(
         shows="a patch with a new file",
         patch=GOLD + ADDS.format("new.txt"),
-        row={"eval_script": telling(f"{RIGHT} && [ -e new.txt ]", f"PASSED {NEW}", f"FAILED {NEW} - no")},
+        row={"eval_script": wanting(f"{RIGHT} && [ -e new.txt ]")},
         theirs=BOTH,
     ),
     "fail_only": Case(
@@ -212,6 +210,14 @@ CASES: Final[Mapping[str, Case]] = {
         ours={ORACLE: "0"},
         why="a prediction is how files differ, never a text that is made to fit: the oracle fails",
     ),
+    "ignored": Case(
+        shows="a patch with a file that git ignores",
+        patch=GOLD + ADDS.format("new.log"),
+        row={"eval_script": wanting(f"{RIGHT} && [ -e new.log ]")},
+        theirs=BOTH,
+        ours={ORACLE: "0"},
+        why="a prediction is what git says of the files that an agent left, and git says nothing of this one",
+    ),
     "unfit": Case(
         shows="a patch that does not fit at all",
         patch=WRONG.replace("-wrong", "-never there").replace("answer", "gone"),
@@ -230,7 +236,7 @@ def make_rows(image: str, commit: str) -> list[dict[str, Any]]:
         "base_commit": commit,
         "problem_statement": "Mend it.",
         "image": image,
-        "eval_script": EVAL_SCRIPT,
+        "eval_script": wanting(RIGHT),
         "log_parser": "parse_log_pytest",
         "eval_type": "pass_and_fail",
         "FAIL_TO_PASS": [NEW],
