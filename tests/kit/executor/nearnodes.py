@@ -39,8 +39,20 @@ class NearWorker(RayWorker):
         await getattr(self._worker, name)(*words)
 
     async def stream(self, name: str, *words: object) -> AsyncIterator[bytes]:
-        async for answer in getattr(self._worker, name)(*words):
+        told: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        async def run() -> None:
+            """Have it told to its end, whoever listens."""
+            try:
+                async for answer in getattr(self._worker, name)(*words):
+                    told.put_nowait(answer)
+            finally:
+                told.put_nowait(None)
+
+        running = asyncio.ensure_future(run())
+        while (answer := await told.get()) is not None:
             yield answer
+        await running
 
     def kill(self) -> None:
         """It ends with the test."""

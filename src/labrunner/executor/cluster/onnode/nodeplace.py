@@ -18,6 +18,7 @@ import re
 import stat
 import time
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,8 @@ VARIABLE: Final = "LAB_NODE_DIR"
 """Set where `ray start` is called, it says where a node works."""
 PATIENCE_S: Final = 30.0
 UNUSED_S: Final = 30 * 24 * 3600
+"""What nobody has used for so long is swept away."""
+LOCK: Final = "lock"
 _LOOK_S: Final = 0.1
 
 
@@ -97,10 +100,40 @@ class NodePlace:
         return True
 
     def sweep(self, now: float) -> None:
-        """Remove what nobody has used for long."""
-        for folder in (*self.parcels.iterdir(), *self.runs.iterdir()):
-            if folder.lstat().st_mtime < now - UNUSED_S:
-                remove_if_possible(folder)
+        """Remove what nobody has used for long, but for a run that somebody is at."""
+        abandoned = [_remove_abandoned(run) for run in _find_older(self.runs, now - UNUSED_S)]
+        if not all(abandoned):
+            return  # who has been at a run for so long was given its parcels before
+        for parcel in _find_older(self.parcels, now - UNUSED_S):
+            remove_if_possible(parcel)
+
+
+def _find_older(folder: Path, than: float) -> list[Path]:
+    """What in a folder was used last before a time."""
+    found: list[Path] = []
+    for path in list(folder.iterdir()):
+        with suppress(FileNotFoundError):  # another worker sweeps, too
+            if path.lstat().st_mtime < than:
+                found.append(path)
+    return found
+
+
+def _remove_abandoned(run: Path) -> bool:
+    """Remove a run's folder, unless a worker is at it; whether none is."""
+    try:
+        lock = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        remove_if_possible(run)  # nobody was ever at it
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        remove_if_possible(run)
+        return True
+    finally:
+        os.close(lock)
 
 
 class ParcelArrival:
@@ -193,7 +226,7 @@ class RunPlace:
 
     async def lock(self, patience_s: float = PATIENCE_S) -> int:
         """Have the run's folder for this worker alone. Raises SandboxFailed when another one stays."""
-        fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + patience_s
         while True:
             try:

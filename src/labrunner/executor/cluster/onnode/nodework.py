@@ -7,6 +7,7 @@ with the worker it remembers how agents ended, so that the next worker can stand
 import asyncio
 import os
 import platform
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -70,6 +71,8 @@ class NodeWork:
         self._calls: dict[str, NodeCall] = {}
         self._under_way: dict[str, Path] = {}
         """Folders of attempts that this worker is at."""
+        self._remembered: set[str] = set()
+        """Attempts of this worker that are not released, by token: how their agents ended may be noted."""
         self._has_rebooted = _note_boot(place)
 
     @classmethod
@@ -78,6 +81,7 @@ class NodeWork:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(BLOCKING_THREADS))
         run = await asyncio.to_thread(RunPlace.make, place, f"{charge.run_id}-{charge.place}")
         lock = await run.lock()
+        await asyncio.to_thread(place.sweep, time.time())
         written = await asyncio.to_thread(read_experiment, place.parcel(charge.experiment))
         here = {path: place.find(there) for path, there in charge.parcels.items()}
         experiment = relocate(written, here)
@@ -110,6 +114,7 @@ class NodeWork:
             return await self._local.carry_out(order.assignment, remembering, order.survivor)
 
         self._under_way[token] = folder
+        self._remembered.add(token)
         keep = self._context.experiment.policy.keep.workspace
         return self._calls.setdefault(token, NodeCall(carry_out, folder, keep))
 
@@ -127,14 +132,14 @@ class NodeWork:
         """End an attempt, which nobody will go on with."""
         if (call := self._calls.get(token)) is not None:
             await call.cancel()
-            self._standing_of(token).unlink(missing_ok=True)
+            self._stop_remembering(token)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what is left of an attempt here: what stays of it lies where the run does."""
         await self._local.release(assignment, replace(drop, workspace=drop.sandbox, logs=drop.sandbox))
         folder = set_scene(self._context, assignment).folders.root
         await asyncio.to_thread(remove_if_possible, find_delivery(self._place.tapes, assignment))
-        self._standing_of(assignment.token).unlink(missing_ok=True)
+        self._stop_remembering(assignment.token)
         if drop.sandbox:
             await asyncio.to_thread(remove_if_possible, folder)
         else:
@@ -177,6 +182,8 @@ class NodeWork:
         """Let go of all but what was not released."""
         for token in list(self._calls):
             await self.cancel(token)
+        for token in list(self._remembered):  # who tells us to let go has heard of them
+            self._stop_remembering(token)
         await self._local.close()
         await asyncio.to_thread(self._place.leave)
         os.close(self._lock)
@@ -193,6 +200,10 @@ class NodeWork:
                 if each.note.boot_id and each.note.boot_id == boot_id():
                     found.append(_stand(path.stem, each))
         return found
+
+    def _stop_remembering(self, token: str) -> None:
+        self._remembered.discard(token)
+        self._standing_of(token).unlink(missing_ok=True)
 
     def _standing_of(self, token: str) -> Path:
         return self._place.standing / f"{token}.json"
