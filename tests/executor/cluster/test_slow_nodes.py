@@ -89,6 +89,59 @@ async def test_a_node_that_can_not_be_used_does_not_keep_the_others_from_being_s
     assert await owners.make(NO_WATCH).reap(frozenset()) == 1
 
 
+IMPATIENT = replace(QUICK, ping_s=0.02, silence_s=0.2, cancel_s=0.1)
+
+
+async def test_what_a_worker_that_hangs_was_at_is_gone_on_with_by_the_next_one(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, mine = owners.make(IMPATIENT), owners.assign(0)
+    work = owners.begin(executor, mine)
+    await until(lambda: bool(cluster.begun[mine.trial_id]))
+    for node in cluster.nodes.values():
+        node.hang_worker()
+    async with asyncio.timeout(10):
+        completion = await work
+    assert isinstance(completion.end, Graded), completion.end
+    assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+@pytest.mark.parametrize("at", ["lacks", "begin", "preflight"])
+async def test_a_node_that_hangs_while_it_is_tried_keeps_nobody_waiting(
+    at: str, owners: Owners, cluster: MadeCluster
+) -> None:
+    async def hang(node: str, name: str) -> None:
+        if node == "n2" and name == at:
+            cluster.nodes[node].hang_worker()
+
+    cluster.on_call = hang
+    executor = owners.make(replace(IMPATIENT, again_s=3600.0, latest_s=3600.0))
+    async with asyncio.timeout(10):
+        checks = await executor.preflight()
+        await executor.open(lambda: None)
+    assert executor.places == 4
+    (failed,) = [check for check in checks if not check.passed]
+    assert failed.node == "n2"
+    assert "answered nothing for 0.2 s" in failed.message
+
+
+async def test_a_worker_that_does_not_end_a_cancelled_attempt_is_ended_and_the_next_one_sweeps(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor, mine = owners.make(replace(IMPATIENT, silence_s=3600.0)), owners.assign(0)
+    cluster.takes_s = 60.0
+    work = owners.begin(executor, mine)
+    await until(lambda: any(node.containers for node in cluster.nodes.values()))
+    for node in cluster.nodes.values():
+        node.hang_worker()
+    work.cancel()
+    async with asyncio.timeout(10):
+        await asyncio.wait([work])
+    assert work.cancelled()
+    await until(lambda: not any(node.containers for node in cluster.nodes.values()))
+    assert cluster.swept == {mine.token}
+
+
 async def test_a_head_that_is_away_is_a_failure_with_a_sentence(owners: Owners, cluster: MadeCluster) -> None:
     executor = owners.make(NO_WATCH)
     cluster.head_is_away = True

@@ -68,6 +68,11 @@ class MadeNode:
         if self.worker is not None:
             self.worker.die()
 
+    def hang_worker(self) -> None:
+        """Stop that process: it answers nothing any more, and lives."""
+        if self.worker is not None:
+            self.worker.hangs = True
+
     def leave(self) -> None:
         """Be away, as a machine that falls over and takes its containers' processes along."""
         self.is_there = False
@@ -149,6 +154,7 @@ class MadeWorker(RayWorker):
 
     def __init__(self, node: MadeNode) -> None:
         self._node, self._dead, self._box = node, asyncio.Event(), Strongbox()
+        self.hangs = False
         self._heard: dict[tuple[str, int], asyncio.Event] = defaultdict(asyncio.Event)
         self._cancelled: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -185,6 +191,8 @@ class MadeWorker(RayWorker):
         doing, dying = asyncio.ensure_future(work), asyncio.ensure_future(self._dead.wait())
         try:
             await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
+            if self.hangs:
+                await dying
             if self._dead.is_set():
                 raise NodeLost("it was killed")
             return doing.result()
@@ -228,7 +236,7 @@ class MadeWorker(RayWorker):
                 if piece is None:
                     self._node.sent.add(decode(whose, Assignment).token)
             case _:
-                assert name in {"lacks", "receive", "close"}, name
+                assert name in {"lacks", "receive", "close", "ping"}, name
 
     async def _reap(self, keep: list[str]) -> int:
         doomed = [token for token in self._node.containers if token not in keep]

@@ -199,3 +199,9 @@ def share_cluster() -> None:
     atexit.register(cluster.close)
     cluster.start("one")
     os.environ[ADDRESS], os.environ[NODES_DIR] = cluster.address, str(cluster.nodes_dir)
+
+
+def shared_node() -> RayProcess:
+    """The node of this process's own shared cluster."""
+    share_cluster()
+    return _shared[0].nodes["one"]

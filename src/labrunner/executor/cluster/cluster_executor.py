@@ -232,17 +232,27 @@ class RayExecutor:
         except NodeLost as lost:
             self._nodes.lose(node, str(lost))  # while this is one of its calls: so it is awaited
             raise
-        except asyncio.CancelledError:
-            await wait_out(asyncio.ensure_future(_cancel(node, token)))
-            raise
-        except AttemptFailed:
-            await _cancel(node, token)
+        except (asyncio.CancelledError, AttemptFailed) as ended:
+            if (cancelled := await wait_out(asyncio.ensure_future(self._cancel(node, token)))) is not None:
+                raise cancelled from ended
             raise
         finally:
             home.close()
             if not node.is_lost:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)
+
+    async def _cancel(self, node: Node, token: str) -> None:
+        """Have a node end an attempt. A worker that does not is ended itself, and the next one sweeps."""
+        node.calls.discard(token)  # nobody goes on with it
+        self._nodes.orphaned.get(node.name, set()).discard(token)
+        try:
+            async with asyncio.timeout(self._nodes.pace.cancel_s):
+                await node.worker.call("cancel", token)
+        except TimeoutError:
+            self._nodes.lose(node, f"it did not end an attempt within {self._nodes.pace.cancel_s:g} s")
+        except (NodeLost, SandboxFailed):
+            return  # its worker is gone, or says that nothing of it is left to be ended
 
     async def _grant(self, node: Node, token: str, seq: int) -> None:
         """Tell an attempt that it has a connection; a node that can't be told is lost, and its calls end."""
@@ -271,8 +281,3 @@ class RayExecutor:
             made = LocalExecutor(self._context, self._make) if self._code is None else self._code.make_here()
             self._here = made
         return self._here
-
-
-async def _cancel(node: Node, token: str) -> None:
-    with suppress(NodeLost, SandboxFailed):
-        await node.worker.call("cancel", token)

@@ -17,7 +17,8 @@ async def examine_node(node: Node) -> list[Check]:
     try:
         return [replace(check, node=node.name) for check in await node.preflight()]
     except NodeLost as lost:
-        return [Check(name="node", passed=False, message=f"its worker is gone: {lost}", node=node.name)]
+        told = f"its worker is gone: {node.loss or lost}"
+        return [Check(name="node", passed=False, message=told, node=node.name)]
     except SandboxFailed as failure:
         return [Check(name="node", passed=False, message=str(failure), node=node.name)]
 

@@ -20,6 +20,12 @@ class NodePace:
     again_s: float = 5.0
     """After a node could not be used, it is tried again; each time twice as late."""
     latest_s: float = 300.0
+    ping_s: float = 30.0
+    """How often a worker is asked whether it is there."""
+    silence_s: float = 180.0
+    """How long it may take to answer that: whatever it does for attempts leaves it free to."""
+    cancel_s: float = 120.0
+    """How long it may take to end an attempt."""
     close_s: float = 20.0
     rejoin_s: float = 600.0
     """How long what lives on a node waits for its next worker, while Ray has the node: several tries to start
@@ -44,6 +50,8 @@ class Node:
     is_open: bool = False
     """Whether it gets new attempts."""
     is_lost: bool = False
+    loss: str = ""
+    """Why it was lost."""
     _left: "asyncio.Future[tuple[Survivor, ...]] | None" = None
 
     @property

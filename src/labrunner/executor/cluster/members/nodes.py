@@ -12,6 +12,7 @@ from typing import Any
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
+from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.unusable import Unusable
 from labrunner.executor.cluster.members.welcome import Begin, have_begun
@@ -135,7 +136,7 @@ class Nodes:
         """A worker is gone: nothing is told to it any more, and it is ended, should it live."""
         if node.is_lost:
             return
-        node.is_lost, node.is_open = True, False
+        node.is_lost, node.is_open, node.loss = True, False, why
         if self._joined.get(node.id) is node:
             del self._joined[node.id]
             self.problems[node.name] = f"its worker is gone ({why})"
@@ -227,9 +228,9 @@ class Nodes:
             self._tell()
 
     async def _stay(self, node: Node) -> None:
-        """Hear at once when a worker dies."""
+        """Hear at once when a worker dies, and soon when it hangs."""
         try:
-            await node.worker.tell("stay")
+            await while_answering(node.worker.tell("stay"), node.worker, self.pace)
         except NodeLost as lost:
             self.lose(node, str(lost))
 
@@ -246,7 +247,7 @@ class Nodes:
                 # What is gone on with by now is no orphan any more.
                 await node.reap(frozenset(self.orphaned.get(node.name, set()) | node.taken | node.calls))
         except NodeLost as lost:
-            self._give_up(node, f"its worker is gone ({lost})")
+            self._give_up(node, f"its worker is gone ({node.loss or lost})")
         except SandboxFailed as failure:
             self._give_up(node, str(failure))
         else:

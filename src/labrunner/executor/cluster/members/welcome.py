@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import Node, NodePace
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode, RayWorker
 from labrunner.executor.cluster.tidings import Begun, WorkerHello, decode
@@ -32,7 +33,7 @@ async def _begin_at(node: RayNode, port: ClusterPort, begin: Begin, pace: NodePa
     try:
         async with asyncio.timeout(pace.start_s):
             hello = decode(await worker.call("introduce"), WorkerHello)
-        begun = await begin(worker, node.name, hello)
+        begun = await while_answering(begin(worker, node.name, hello), worker, pace)
     except BaseException:
         worker.kill()
         raise

@@ -41,6 +41,9 @@ class Worker:
         """Never answers: whoever waits for it hears when this process ends."""
         await asyncio.Event().wait()
 
+    async def ping(self) -> None:
+        """Answers at once: whoever asks hears that this process is not stopped."""
+
     async def lacks(self, keys: bytes) -> bytes:
         """Which of these parcels are not here."""
 
