@@ -91,9 +91,12 @@ class AttemptFailed(LabError):
 
     cause: ClassVar[Cause] = Cause.RUNNER
 
-    def __init__(self, reason: str, message: str) -> None:
-        """Name the reason in one machine-readable word, and tell people the rest in `message`."""
-        self.reason = reason
+    def __init__(self, reason: str, message: str, traceback: str | None = None) -> None:
+        """Name the reason in one machine-readable word, and tell people the rest in `message`.
+
+        Of our own bug on another machine there is a `traceback`, too.
+        """
+        self.reason, self.traceback = reason, traceback
         super().__init__(message)
 
     @classmethod

@@ -101,7 +101,9 @@ def setup_failure(setup: PhaseFact) -> Failed | None:
 
 def spoilt(failure: AttemptFailed) -> Failed:
     """An attempt that somebody else spoilt, as they said where it happened."""
-    return Failed(cause=failure.cause, reason=failure.reason, message=str(failure))
+    return Failed(
+        cause=failure.cause, reason=failure.reason, message=str(failure), traceback=failure.traceback
+    )
 
 
 def bug_failure(bug: Exception) -> Failed:

@@ -121,6 +121,8 @@ class NodeFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     reason: str
     message: str
+    traceback: str | None = None
+    """Set where our own code is to blame."""
 
 
 Told = (

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import AttemptFailed, SandboxFailed
 from labrunner.executor.cluster.hearing.lending import Desk
 from labrunner.executor.cluster.homecoming import Homecoming
 from labrunner.executor.cluster.members.node import Node
@@ -61,10 +61,8 @@ class Ear:
                     await self.desk.hear(connection)
                 case Ended(completion=completion):
                     return await self._bring_home(completion)
-                case NodeFailure(reason=reason, message=message):
-                    if reason == CANCELLED:
-                        raise NodeLost("its worker was told to end it")
-                    raise SandboxFailed(reason, f"node {self.node.name}: {message}")
+                case NodeFailure() as failure:
+                    raise self._blame(failure)
                 case note:
                     await self._note(note)
         raise NodeLost("its worker said no more of it")
@@ -87,6 +85,15 @@ class Ear:
                 self.notes.add_event(self.order.assignment, seq, line)
             case other:
                 assert_never(other)
+
+    def _blame(self, told: NodeFailure) -> NodeLost | AttemptFailed:
+        """Who is to blame where a node could not carry it out."""
+        if told.reason == CANCELLED:
+            return NodeLost("its worker was told to end it")
+        message = f"node {self.node.name}: {told.message}"
+        if told.traceback is not None:
+            return AttemptFailed(told.reason, message, told.traceback)
+        return SandboxFailed(told.reason, message)
 
     async def _acknowledge(self, seq: int) -> None:
         await self.node.worker.tell("acknowledge", self._token, seq)

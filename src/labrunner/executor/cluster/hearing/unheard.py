@@ -19,5 +19,6 @@ def complete_unheard(assignment: Assignment, end: AttemptEnd, node: str | None) 
         node=node,
         sandbox="none",
         message=getattr(end, "message", None),
+        traceback=getattr(end, "traceback", None),
     )
     return complete(assignment, end, timing)

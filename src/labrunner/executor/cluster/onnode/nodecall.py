@@ -6,13 +6,14 @@ reads slowly is not flooded.
 """
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from labrunner.errors import AttemptFailed, StoreError
+from labrunner.errors import AttemptFailed, LabError, StoreError
 from labrunner.executor.cluster import tidings
 from labrunner.executor.cluster.parcels import digest, pack
 from labrunner.executor.cluster.tidings import (
@@ -29,25 +30,32 @@ from labrunner.executor.cluster.tidings import (
 )
 from labrunner.experiment.run_policy import Keep
 from labrunner.files.layering.layernote import LAYER
+from labrunner.files.strangers.masking import Masker
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.collecting.collection import keeps_workspace
+from labrunner.trial.ledger import MOST_TOLD
 
 STAYS_HERE: Final = frozenset({"ctl", "agent", "scratch", "grader"})
 """What of an attempt's folder is for its sandbox alone."""
 UNHEARD: Final = 8
 """So many pieces may be under way."""
 CANCELLED: Final = "cancelled"
+BUG: Final = "node_bug"
+DISK: Final = "node_disk"
+"""The node's disk takes nothing any more, or may have no more files open."""
 
 
 class NodeCall:
     """An attempt under way: hears its notes, and tells them on."""
 
-    def __init__(self, carry_out: Callable[[Notes], Awaitable[Completion]], root: Path, keep: Keep) -> None:
-        """Take how it is carried out, where its folder is, and which workspaces are kept."""
-        self._carry_out, self._root, self._keep = carry_out, root, keep
-        self._told: asyncio.Queue[Told | None] = asyncio.Queue()
+    def __init__(
+        self, carry_out: Callable[[Notes], Awaitable[Completion]], root: Path, keep: Keep, masker: Masker
+    ) -> None:
+        """Take how it is carried out, where its folder is, which workspaces are kept, and what is secret."""
+        self._carry_out, self._root, self._keep, self._masker = carry_out, root, keep, masker
+        self._told: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._numbers = count()
         self._heard: dict[int, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
@@ -60,7 +68,7 @@ class NodeCall:
         if self._is_cancelled:
             self._work.cancel()
         while (told := await self._told.get()) is not None:
-            yield tidings.encode(told)
+            yield told
 
     def acknowledge(self, seq: int) -> None:
         """What was told has been heard, and is durable."""
@@ -76,18 +84,27 @@ class NodeCall:
 
     async def _run(self) -> None:
         try:
-            completion = await self._carry_out(self)
-            await self._send_files(completion)
-            self._told.put_nowait(Ended(completion=completion))
+            with AttemptFailed.during(BUG, "carrying it out"):  # our own: the worker has other attempts, too
+                completion = await self._carry_out(self)
+                await self._send_files(completion)
+                self._put(Ended(completion=completion))
         except asyncio.CancelledError:
-            self._told.put_nowait(NodeFailure(reason=CANCELLED, message="was cancelled"))
+            self._put(NodeFailure(reason=CANCELLED, message="was cancelled"))
             raise
         except AttemptFailed as failure:
-            self._told.put_nowait(NodeFailure(reason=failure.reason, message=str(failure)))
-        except (StoreError, OSError, ValueError) as error:
-            self._told.put_nowait(NodeFailure(reason="node_disk", message=str(error)))
+            self._fail(failure.reason, failure)
+        except LabError as error:
+            self._fail(DISK if isinstance(error, StoreError) else "node", error)
         finally:
             self._told.put_nowait(None)
+
+    def _fail(self, reason: str, error: LabError) -> None:
+        """Tell what is wrong, without secrets: nobody masks it at home."""
+        told, mask = None, self._masker.mask_text
+        if reason == BUG:
+            told = mask("".join(traceback.format_exception(error.__cause__)))[-MOST_TOLD:]
+        message = mask(str(error))[:MOST_TOLD]
+        self._put(NodeFailure(reason=reason, message=message, traceback=told))
 
     def placed(self, token: str, node: str) -> None:
         """Known to the coordinator, which has placed it."""
@@ -106,12 +123,12 @@ class NodeCall:
     def sandbox_gone(self, token: str) -> None:
         """Nothing of it runs any more."""
         del token
-        self._told.put_nowait(GoneTold())
+        self._put(GoneTold())
 
     def add_event(self, assignment: Assignment, seq: int, line: bytes) -> None:
         """An event, from any thread."""
         del assignment
-        self._loop.call_soon_threadsafe(self._told.put_nowait, EventTold(seq=seq, line=line))
+        self._loop.call_soon_threadsafe(self._put, EventTold(seq=seq, line=line))
 
     @asynccontextmanager
     async def lend(self, provider: str, most: int) -> AsyncIterator[None]:
@@ -127,14 +144,17 @@ class NodeCall:
             yield
         finally:
             for seq in asked:
-                self._told.put_nowait(ConnectionLeft(seq=seq))
+                self._put(ConnectionLeft(seq=seq))
+
+    def _put(self, told: Told) -> None:
+        self._told.put_nowait(tidings.encode(told))
 
     async def _tell(self, make: Callable[[int], Told]) -> None:
         """Tell something, and wait until it has been heard."""
         seq = next(self._numbers)
         heard = self._heard[seq] = asyncio.Event()
         try:
-            self._told.put_nowait(make(seq))
+            self._put(make(seq))
             await heard.wait()
         finally:
             del self._heard[seq]
@@ -147,7 +167,7 @@ class NodeCall:
                 return
             sum_ = digest(piece)
             if number % UNHEARD:
-                self._told.put_nowait(PieceTold(piece=piece, digest=sum_))
+                self._put(PieceTold(piece=piece, digest=sum_))
             else:
                 await self._tell_piece(piece, sum_)
 

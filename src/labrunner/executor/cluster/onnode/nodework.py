@@ -29,6 +29,7 @@ from labrunner.executor.local import LocalExecutor
 from labrunner.experiment.schedule import Slot
 from labrunner.files.durable import put_whole
 from labrunner.files.host import boot_id
+from labrunner.files.strangers.masking import make_masker
 from labrunner.files.strangers.removal import remove_if_possible, remove_tree
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
@@ -68,6 +69,7 @@ class NodeWork:
         self._lock = lock
         self._has_carrier = carrier is not None
         self._local = carrier or LocalExecutor(context, registry.remember())
+        self._masker = make_masker(context.secrets)
         self._calls: dict[str, NodeCall] = {}
         self._under_way: dict[str, Path] = {}
         """Folders of attempts that this worker is at."""
@@ -116,7 +118,7 @@ class NodeWork:
         self._under_way[token] = folder
         self._remembered.add(token)
         keep = self._context.experiment.policy.keep.workspace
-        return self._calls.setdefault(token, NodeCall(carry_out, folder, keep))
+        return self._calls.setdefault(token, NodeCall(carry_out, folder, keep, self._masker))
 
     def forget(self, token: str) -> None:
         """An attempt has been told to its end."""
