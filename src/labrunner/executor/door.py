@@ -76,6 +76,15 @@ class HasPlaces(Protocol):
         """Why there are none, or fewer than there should be, in words for people; empty when all is well."""
         ...
 
+    @property
+    def end(self) -> str:
+        """Why there will never be any again, in words for people; empty while there may be.
+
+        What is carried out then does not return any more: it is cancelled, and what lives of it is the next
+        owner's to find.
+        """
+        ...
+
     async def open(self, changed: Callable[[], None]) -> None:
         """Come to have the places; from now on `changed` is called when there are more, or fewer."""
         ...

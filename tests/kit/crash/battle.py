@@ -229,7 +229,7 @@ class Battle:
         assert not any(left.values()), left
         for daemon in self.daemons:
             async with opened(daemon) as engine:
-                found = await engine.list("labrunner.nonce")
+                found = await engine.list(f"labrunner.run={run_id}")
                 if all(name in there for name in self.names if self.engines[name] is daemon):
                     assert found == (), f"left of {run_id}: {[each.labels for each in found]}"
                 for each in found:

@@ -112,6 +112,8 @@ class MadeCluster:
     connections: int = 0
     """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
     head_is_away: bool = False
+    head_is_silent: bool = False
+    """Whether it lets everybody wait who asks it."""
     looks: int = 0
     """How often it was looked which nodes there are."""
     _numbers: "count[int]" = field(default_factory=count)
@@ -131,6 +133,8 @@ class MadeCluster:
         self.looks += 1
         if self.head_is_away:
             raise NodeLost("connection refused")
+        if self.head_is_silent:
+            await asyncio.Event().wait()
         return tuple(RayNode(id=each.id, name=each.name) for each in self.nodes.values() if each.is_there)
 
     def start_worker(self, node: RayNode) -> "MadeWorker":

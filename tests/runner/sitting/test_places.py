@@ -1,11 +1,13 @@
 """Places that are an executor's own."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from labrunner.executor.door import HasPlaces, find_places
 from labrunner.runner.sitting.course import Tallies
 from labrunner.runner.sitting.places import Places
+from labrunner.runner.sitting.stopping import StopRequest
 
 
 @dataclass
@@ -14,6 +16,7 @@ class Elsewhere:
 
     places: int = 0
     trouble: str = "waiting for a node to join"
+    end: str = ""
     changed: Callable[[], None] | None = None
 
     async def open(self, changed: Callable[[], None]) -> None:
@@ -31,6 +34,31 @@ async def test_no_more_are_free_than_there_are_now_and_than_is_asked_for() -> No
     own.changed()
     assert places.changed.is_set()
     assert (places.has_free, places.trouble) == (True, "")
+
+
+async def test_what_is_under_way_or_collected_is_not_waited_for_once_places_are_gone_for_good() -> None:
+    own = Elsewhere(places=2)
+    places = Places(2, Tallies(planned=9), has_budget=False, own=own)
+
+    async def carry_out(token: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            places.leave(token)
+
+    tasks = {token: asyncio.ensure_future(carry_out(token)) for token in ("runs", "comes home")}
+    for token, task in tasks.items():
+        places.take(token, task)
+    places.free("comes home")
+    emptying = asyncio.ensure_future(places.empty(StopRequest(), grace_s=3600))
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks.values())
+    own.end = "all nodes are gone"
+    places.changed.set()
+    async with asyncio.timeout(5):
+        await emptying
+        await asyncio.wait(tasks.values())
+    assert all(task.cancelled() for task in tasks.values())
 
 
 async def test_whoever_stands_in_front_hides_no_places() -> None:

@@ -88,6 +88,11 @@ class RayExecutor:
             return ""
         return f"no node can be used: {'; '.join(problems)}" if problems else "waiting for a node to join"
 
+    @property
+    def end(self) -> str:
+        """Why no node will ever be used again."""
+        return self._nodes.end
+
     async def open(self, changed: Callable[[], None]) -> None:
         """Use every node that can be used."""
         self._nodes.call_on_change(changed)
@@ -133,6 +138,8 @@ class RayExecutor:
                     where = await self._find_again(where, assignment)
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
+        if self._nodes.end:  # its sandbox may live: whoever goes on with the run looks for it
+            await asyncio.Event().wait()
         return self._end(assignment, Cancelled(reason=NODE_LOST))
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
@@ -263,7 +270,8 @@ class RayExecutor:
 
     async def _find_again(self, lost: Where, assignment: Assignment) -> Where | None:
         """Where an attempt is gone on with whose node was lost. Raises SandboxFailed if it is at fault."""
-        if (there := await self._placement.find_again(lost, assignment)) is not None:
+        there = await self._placement.find_again(lost, assignment)
+        if there is not None or self._nodes.end:
             return there
         trial_id = assignment.trial_id
         if self._losses.add(trial_id, nodes=self._nodes.count):

@@ -8,10 +8,12 @@ loaded when a cluster is asked for, and not before. Its library has no types tha
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.executor.cluster.head import check_head, refuse
@@ -21,6 +23,7 @@ from labrunner.experiment.options.table import flag
 MOST_CALLS: Final = 100_000
 """Calls under way at a worker: it decides itself what it takes."""
 _NAMESPACE: Final = "labrunner"
+T = TypeVar("T")
 
 
 class NodeLost(Exception):
@@ -98,8 +101,31 @@ def _first_line(error: BaseException) -> str:
 
 
 async def list_nodes() -> tuple[RayNode, ...]:
-    """The nodes that live. Raises NodeLost while the cluster's head does not answer."""
-    return await asyncio.to_thread(_list_nodes)
+    """The nodes that live. Raises NodeLost once it is clear that the cluster's head does not answer."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[tuple[RayNode, ...]] = loop.create_future()
+
+    def ask() -> None:
+        try:
+            result = partial(_answer, answer, _list_nodes())
+        except Exception as error:  # noqa: BLE001 - whoever asked has it raised
+            result = partial(_refuse, answer, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(result)
+
+    # Without its head Ray says nothing for a minute, and a thread of a pool would be waited for at the end.
+    threading.Thread(target=ask, daemon=True).start()
+    return await answer
+
+
+def _answer(future: "asyncio.Future[T]", result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _refuse(future: "asyncio.Future[T]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _list_nodes() -> tuple[RayNode, ...]:
@@ -126,6 +152,8 @@ class RayWorker:
     def __init__(self, actor: Any) -> None:  # noqa: ANN401 - Ray's own
         """Take the handle."""
         self._actor = actor
+        self._is_killed = False
+        self._waits: set[asyncio.Timeout] = set()
 
     async def call(self, name: str, *words: object) -> bytes:
         """Ask it something. Raises NodeLost, and SandboxFailed for what it says is wrong."""
@@ -143,30 +171,46 @@ class RayWorker:
 
     async def stream(self, name: str, *words: object) -> AsyncIterator[bytes]:
         """Ask it something that has many answers."""
-        import ray
-
         answers = getattr(self._actor, name).options(num_returns="streaming").remote(*words)
-        try:
-            async for answer in answers:
-                told: bytes = await answer
-                yield told
-        except ray.exceptions.RayError as error:
-            raise NodeLost(_first_line(error)) from error
+        while True:
+            async with self._while_it_lives():
+                try:
+                    told: bytes = await (await anext(answers))
+                except StopAsyncIteration:
+                    return
+            yield told
 
     def kill(self) -> None:
-        """End it, if it still lives."""
+        """End it, if it still lives; whoever waits for it hears at once that it is lost."""
         import ray
 
+        self._is_killed = True
+        for wait in self._waits:
+            wait.reschedule(0)
         with suppress(ray.exceptions.RayError, RuntimeError, ValueError):
             ray.kill(self._actor, no_restart=True)
 
     async def _await(self, answer: Any) -> Any:  # noqa: ANN401 - Ray's own
+        async with self._while_it_lives():
+            return await answer
+
+    @asynccontextmanager
+    async def _while_it_lives(self) -> AsyncIterator[None]:
         import ray
 
+        if self._is_killed:
+            raise NodeLost("its worker was ended")
         try:
-            return await answer
+            async with asyncio.timeout(None) as wait:
+                self._waits.add(wait)
+                try:
+                    yield
+                finally:
+                    self._waits.discard(wait)
         except ray.exceptions.RayError as error:
             raise NodeLost(_first_line(error)) from error
+        except TimeoutError as error:
+            raise NodeLost("its worker was ended") from error
 
 
 def start_worker(node: RayNode) -> RayWorker:

@@ -75,7 +75,8 @@ class RunLoop:
         while not self._course.stop.stopped.is_set():
             now, has_place = time.monotonic(), self._places.has_free
             is_stuck = self._places.are_settled and not self._queue.is_empty
-            if (error := self._gate.find_end(now, is_stuck=is_stuck)) is not None:
+            error = self._gate.find_end(now, is_stuck=is_stuck) or self._places.find_end()
+            if error is not None:
                 self._course.stop.ask(GaveUp(error=error))
                 return None
             pause = self._gate.check(now) if has_place and self._queue.has_work(now) else None

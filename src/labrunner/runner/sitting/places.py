@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from labrunner.executor.door import HasPlaces
+from labrunner.records.run import RunError
 from labrunner.runner.sitting.course import Tallies
 from labrunner.runner.sitting.stopping import StopRequest
 
@@ -33,7 +34,7 @@ class Places:
         self._tallies = tallies
         self._has_budget = has_budget
         self._in_flight: dict[str, asyncio.Task[None]] = {}
-        self._collecting: set[str] = set()
+        self._collecting: dict[str, asyncio.Task[None] | None] = {}
         self._unsettled = 0
         self.changed = asyncio.Event()
         """Set when whoever dispatches has to look again."""
@@ -46,6 +47,15 @@ class Places:
     def trouble(self) -> str:
         """Why there are fewer places than there should be, where that is known."""
         return "" if self._own is None else self._own.trouble
+
+    @property
+    def end(self) -> str:
+        """Why there will never be places again, where they are gone for good."""
+        return "" if self._own is None else self._own.end
+
+    def find_end(self) -> RunError | None:
+        """The same as what ends the run."""
+        return RunError(message=self.end) if self.end else None
 
     async def open(self) -> None:
         """Come to have places, where they are an executor's own."""
@@ -77,12 +87,12 @@ class Places:
 
     def free(self, token: str) -> None:
         """An attempt's sandbox is gone, its files are still collected."""
-        self._collecting.add(token)
+        self._collecting[token] = self._in_flight.get(token)
         self._land(token)
 
     def leave(self, token: str) -> None:
         """An attempt has come to its end, or was cancelled."""
-        self._collecting.discard(token)
+        self._collecting.pop(token, None)
         self._land(token)
 
     def _on_settled(self, token: str, task: asyncio.Task[None]) -> None:
@@ -114,12 +124,19 @@ class Places:
         self.changed.set()
 
     async def empty(self, stop: StopRequest, *, grace_s: float) -> None:
-        """Let what is in flight end within the grace, then end it; what is collected is waited for."""
+        """Let what is in flight end within the grace, then end it; what is collected is waited for.
+
+        Where the places are gone for good, nothing can be waited for.
+        """
         deadline = time.monotonic() + grace_s
-        while self._in_flight and not stop.hurried.is_set() and (now := time.monotonic()) < deadline:
+        while self._in_flight and not (stop.hurried.is_set() or self.end):
+            if (now := time.monotonic()) >= deadline:
+                break
             await self.wait_for_change(min(deadline, now + _LOOK_S))
         for task in list(self._in_flight.values()):
             task.cancel()
-        while self._collecting:
+        while self._collecting and not self.end:
             self.changed.clear()
             await self.changed.wait()
+        for task in filter(None, self._collecting.values()):
+            task.cancel()

@@ -26,6 +26,8 @@ class NodePace:
     """How long it may take to answer that: whatever it does for attempts leaves it free to."""
     cancel_s: float = 120.0
     """How long it may take to end an attempt."""
+    head_s: float = 30.0
+    """How long the cluster's head may say nothing before all is given up: Ray ends us after a minute."""
     close_s: float = 20.0
     rejoin_s: float = 600.0
     """How long what lives on a node waits for its next worker, while Ray has the node: several tries to start

@@ -12,6 +12,7 @@ from typing import Any
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
+from labrunner.executor.cluster.members.headwatch import HeadLost, HeadWatch
 from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.unusable import Unusable
@@ -36,6 +37,9 @@ class Nodes:
         """Look at nothing yet; `prepare` is called before any worker is started."""
         self._plan, self._prepare, self._begin = plan, prepare, begin
         self._port, self.pace = port, pace
+        self._head = HeadWatch(port, pace)
+        self.end = ""
+        """Why no node will ever be used again, once that is so."""
         self._joined: dict[str, Node] = {}
         self.unusable = Unusable(pace)
         self.orphaned: dict[str, set[str]] = {}
@@ -84,11 +88,13 @@ class Nodes:
 
     async def join(self) -> None:
         """Have a worker on every node that is wanted and there. Raises SandboxFailed without any cluster."""
+        if self.end:
+            raise SandboxFailed("no_cluster", self.end)
         await self._port.connect(self._plan.address)
         await self._prepare()
         try:
             await self._look()
-        except NodeLost as lost:
+        except (NodeLost, HeadLost) as lost:
             raise SandboxFailed("no_cluster", f"the cluster's head does not answer: {lost}") from lost
         async with asyncio.TaskGroup() as group:
             for node in self._find_new():
@@ -172,7 +178,7 @@ class Nodes:
         self._changed()
 
     async def _look(self) -> None:
-        self._there = tuple(node for node in await self._port.list_nodes() if self._is_wanted(node.labels))
+        self._there = tuple(node for node in await self._head.list_nodes() if self._is_wanted(node.labels))
 
     def _is_wanted(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(name) == value for name, value in self._plan.labels.items())
@@ -192,6 +198,9 @@ class Nodes:
             await asyncio.sleep(self.pace.look_s)
             try:
                 await self._look()
+            except HeadLost as lost:
+                self._give_all_up(str(lost))
+                return
             except NodeLost as lost:
                 self.problems["the cluster's head"] = f"does not answer ({lost})"
                 self._tell()
@@ -204,6 +213,12 @@ class Nodes:
             for new in self._find_new():
                 self._own(self._join_late(new))
             self._waiting.set()
+
+    def _give_all_up(self, why: str) -> None:
+        self.end, self._there = why, ()
+        for node in self.joined:
+            self.lose(node, why)
+        self._tell()
 
     async def _join_late(self, node: RayNode) -> None:
         await self._join(node)

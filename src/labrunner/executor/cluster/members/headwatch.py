@@ -1,0 +1,42 @@
+"""Whether the cluster's head still answers: without it nobody joins, and no death is heard of.
+
+Rule: Ray ends this process when its head has been gone for a minute, in the midst of whatever it does. A run
+is ended in order before: nothing is said of what was under way, and who goes on with the run looks for it.
+"""
+
+import asyncio
+import time
+
+from labrunner.executor.cluster.members.node import NodePace
+from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode
+from labrunner.experiment.options.table import flag
+
+
+class HeadLost(Exception):
+    """The head has said nothing for too long."""
+
+
+class HeadWatch:
+    """When the head of one cluster was last heard."""
+
+    def __init__(self, port: ClusterPort, pace: NodePace) -> None:
+        """Ask nothing yet."""
+        self._port, self._pace = port, pace
+        self._silent_since: float | None = None
+
+    async def list_nodes(self) -> tuple[RayNode, ...]:
+        """The nodes that live. Raises NodeLost while it says nothing, HeadLost when that took too long."""
+        began, most = time.monotonic(), self._pace.head_s
+        since = began if self._silent_since is None else self._silent_since
+        try:
+            async with asyncio.timeout(since + most - began):
+                nodes = await self._port.list_nodes()
+        except (NodeLost, TimeoutError) as error:
+            self._silent_since = since
+            if time.monotonic() - since < most:
+                raise NodeLost(str(error) or "it says nothing") from error
+            told = f"the cluster's head has not answered for {most:.0f} s; once there is a cluster again: "
+            told += f"lab continue, or on this machine: lab continue {flag('executor')} local"
+            raise HeadLost(told) from error
+        self._silent_since = None
+        return nodes
