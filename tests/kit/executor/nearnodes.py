@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from labrunner.executor.cluster.cluster_executor import RayExecutor
+from labrunner.executor.cluster.members.node import NODE_PACE, NodePace
 from labrunner.executor.cluster.onnode.worker import Worker
 from labrunner.executor.cluster.rayport import RayNode, RayWorker
 from labrunner.executor.cluster.tidings import decode
@@ -95,13 +96,15 @@ class NearCrew(Crew):
     cluster: NearCluster = field(default_factory=NearCluster)
     is_repeatable: bool = False
     """Whether its grader may judge twice."""
+    min_free_disk_gb: float = 0.0
 
     def experiment(self) -> Experiment:
         experiment = super().experiment()
         plan = ExecutorPlan(kind=RAY, address=NAME, per_node=2)
         (task,) = experiment.tasks
         judged = replace(task, grader=replace(task.grader, repeatable=self.is_repeatable))
-        return replace(experiment, tasks=(judged,), policy=replace(experiment.policy, executor=plan))
+        policy = replace(experiment.policy, executor=plan, min_free_disk_gb=self.min_free_disk_gb)
+        return replace(experiment, tasks=(judged,), policy=policy)
 
-    def executor(self) -> RayExecutor:
-        return RayExecutor(self.context(), registry.make, port=self.cluster)
+    def executor(self, pace: NodePace = NODE_PACE) -> RayExecutor:
+        return RayExecutor(self.context(), registry.make, port=self.cluster, pace=pace)

@@ -18,7 +18,7 @@ from labrunner.errors import AttemptFailed, SandboxFailed
 from labrunner.executor.cargo import OwnCode
 from labrunner.executor.cluster import rayport
 from labrunner.executor.cluster.briefing import Briefing, send_tapes
-from labrunner.executor.cluster.hearing.ear import Ear
+from labrunner.executor.cluster.hearing.ear import Ear, NodeFull
 from labrunner.executor.cluster.hearing.lending import Lender
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
 from labrunner.executor.cluster.homecoming import Homecoming
@@ -27,6 +27,7 @@ from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.members.rounds import ask_every
 from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
+from labrunner.executor.cluster.onnode.nodecall import DISK
 from labrunner.executor.cluster.placement import Placement, Where
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
 from labrunner.executor.cluster.strongbox import seal
@@ -136,6 +137,8 @@ class RayExecutor:
                     return await self._carry_out(where, assignment, notes)
                 except NodeLost:
                     where = await self._find_again(where, assignment)
+        except NodeFull as full:
+            return self._end(assignment, self._leave_full(assignment, full))
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
         if self._nodes.end:  # its sandbox may live: whoever goes on with the run looks for it
@@ -239,6 +242,9 @@ class RayExecutor:
         except NodeLost as lost:
             self._nodes.lose(node, str(lost))  # while this is one of its calls: so it is awaited
             raise
+        except NodeFull as full:
+            self._nodes.shut(node, str(full))
+            raise
         except (asyncio.CancelledError, AttemptFailed) as ended:
             if (cancelled := await wait_out(asyncio.ensure_future(self._cancel(node, token)))) is not None:
                 raise cancelled from ended
@@ -278,6 +284,13 @@ class RayExecutor:
             told = f"the node that it ran on was lost, {self._losses.count(trial_id)} times in a row"
             raise SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")
         return await self._placement.send_again(lost, assignment)
+
+    def _leave_full(self, assignment: Assignment, full: NodeFull) -> AttemptEnd:
+        """An attempt is cut off whose node's disk was full, unless it is the one that fills them all."""
+        if not self._losses.add(assignment.trial_id, nodes=self._nodes.count):
+            return Cancelled(reason=DISK)
+        told = f"its node's disk was full, {self._losses.count(assignment.trial_id)} times in a row: {full}"
+        return spoilt(SandboxFailed(DISK, told))
 
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
         node = self._whereabouts.get(assignment.token)

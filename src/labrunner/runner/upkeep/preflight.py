@@ -3,11 +3,11 @@
 import asyncio
 import os
 import resource
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
+from labrunner.executor.diskspace import check_disk
 from labrunner.executor.door import Executor
 from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment, SandboxPlan
@@ -17,7 +17,6 @@ from labrunner.files.strangers.masking import SHORTEST
 from labrunner.runner.upkeep.model_checks import check_models
 from labrunner.runner.upkeep.replay_checks import check_replay
 from labrunner.sandbox.door import Check
-from labrunner.sandbox.processes.room import look_at
 from labrunner.sandbox.registry import find_kind
 
 LEAST_FILES: Final = 192
@@ -125,13 +124,7 @@ def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
         _dead_link(runs_dir) or _place_problem(place) or filesystem_problem(place) or lock_problem(place)
     )
     yield Check(name="storage", passed=problem is None, message=problem or f"{runs_dir}: a local file system")
-    free_gb = shutil.disk_usage(place).free / 1e9
-    told = f"{free_gb:.1f} GB free"
-    if free_gb < wanted_gb:
-        told += f", min_free_disk_gb asks for {wanted_gb:g}: make room, or lower it"
-    elif seen := look_at(place):
-        told = f"the disk is as good as full ({seen}): make room, or choose another {flag('log_dir')}"
-    yield Check(name="disk", passed=free_gb >= wanted_gb and not look_at(place), message=told)
+    yield check_disk(place, wanted_gb, f"choose another {flag('log_dir')}")
 
 
 def tell_name(check: Check) -> str:

@@ -11,7 +11,7 @@ from labrunner.executor.cluster.hearing.lending import Desk
 from labrunner.executor.cluster.homecoming import Homecoming
 from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.members.nodes import Nodes
-from labrunner.executor.cluster.onnode.nodecall import CANCELLED
+from labrunner.executor.cluster.onnode.nodecall import CANCELLED, DISK
 from labrunner.executor.cluster.placement import WholeWork
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.executor.cluster.tidings import (
@@ -32,6 +32,10 @@ from labrunner.records.completion import Completion
 from labrunner.trial.assignment import Notes
 
 
+class NodeFull(Exception):
+    """A node's disk takes nothing any more: nobody's fault in the attempt, which is cut off."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ear:
     """Hears of one attempt to its end."""
@@ -50,7 +54,10 @@ class Ear:
         return self.order.assignment.token
 
     async def hear(self) -> Completion:
-        """Have it carried out, and hear how. Raises NodeLost, and AttemptFailed for what can't be done."""
+        """Have it carried out, and hear how.
+
+        Raises NodeLost, NodeFull, and AttemptFailed for what can't be done.
+        """
         async for data in self.node.worker.stream("carry_out", encode(self.order)):
             match decode_told(data):
                 case PieceTold(piece=piece, digest=told, seq=asked):
@@ -86,14 +93,14 @@ class Ear:
             case other:
                 assert_never(other)
 
-    def _blame(self, told: NodeFailure) -> NodeLost | AttemptFailed:
+    def _blame(self, told: NodeFailure) -> NodeLost | NodeFull | AttemptFailed:
         """Who is to blame where a node could not carry it out."""
         if told.reason == CANCELLED:
             return NodeLost("its worker was told to end it")
         message = f"node {self.node.name}: {told.message}"
         if told.traceback is not None:
             return AttemptFailed(told.reason, message, told.traceback)
-        return SandboxFailed(told.reason, message)
+        return NodeFull(told.message) if told.reason == DISK else SandboxFailed(told.reason, message)
 
     async def _acknowledge(self, seq: int) -> None:
         await self.node.worker.tell("acknowledge", self._token, seq)

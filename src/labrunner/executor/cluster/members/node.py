@@ -51,6 +51,8 @@ class Node:
     """Attempts that it is at, those whose files are on their way among them."""
     is_open: bool = False
     """Whether it gets new attempts."""
+    is_shut: bool = False
+    """Whether it is to be tried again before it gets new ones, once it is at nothing any more."""
     is_lost: bool = False
     loss: str = ""
     """Why it was lost."""

@@ -150,6 +150,13 @@ class Nodes:
         node.worker.kill()
         self._tell()
 
+    def shut(self, node: Node, why: str) -> None:
+        """A node can take nothing new for now; what is under way there goes on, then it is tried again."""
+        if node.is_open:
+            node.is_open, node.is_shut = False, True
+            self.unusable.add(node.name, why)
+            self._tell()
+
     async def close(self) -> None:
         """End the workers; what was not released stays on their nodes."""
         for task in list(self._tasks):
@@ -212,6 +219,10 @@ class Nodes:
                     self.lose(node, "Ray has the node no more")
             for new in self._find_new():
                 self._own(self._join_late(new))
+            for node in self.joined:
+                if node.is_shut and not node.calls and self.unusable.is_due(node.name):
+                    node.is_shut = False
+                    self._own(self._try(node))
             self._waiting.set()
 
     def _give_all_up(self, why: str) -> None:

@@ -20,9 +20,10 @@ import msgspec
 from labrunner.executor.cluster.delivery import read_experiment, relocate
 from labrunner.executor.cluster.onnode.broughtcode import bring_carrier
 from labrunner.executor.cluster.onnode.nodecall import NodeCall
-from labrunner.executor.cluster.onnode.nodeplace import NodePlace, RunPlace
+from labrunner.executor.cluster.onnode.nodeplace import VARIABLE, NodePlace, RunPlace
 from labrunner.executor.cluster.parcels import Unpacking
 from labrunner.executor.cluster.tidings import AttemptOrder, Begun, Charge
+from labrunner.executor.diskspace import check_disk
 from labrunner.executor.door import Discard, Executor
 from labrunner.executor.headcount import count_places
 from labrunner.executor.local import LocalExecutor
@@ -103,7 +104,9 @@ class NodeWork:
 
     async def preflight(self) -> tuple[Check, ...]:
         """Whether attempts can be carried out here."""
-        return await self._local.preflight()
+        wanted_gb = self._context.experiment.policy.min_free_disk_gb
+        disk = await asyncio.to_thread(check_disk, self._place.folder, wanted_gb, f"set {VARIABLE}")
+        return (disk, *await self._local.preflight())
 
     def call(self, order: AttemptOrder) -> NodeCall:
         """An attempt, ready to be carried out."""
