@@ -5,7 +5,7 @@ the attempts out: its carrier, which is named by module and attribute, as this r
 carrier is told is bytes that only the two ends of it read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -44,7 +44,7 @@ class Delivered:
 class OwnCode:
     """Code of its own, as an executor is handed it."""
 
-    pack: Callable[[], Cargo]
+    pack: Callable[[], Awaitable[Cargo]]
     """Gathers what has to go elsewhere: it takes a while. Raises InputError where that can't be."""
     make_here: Callable[[], Executor]
     """Makes who carries such attempts out on this machine."""

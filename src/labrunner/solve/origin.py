@@ -4,6 +4,7 @@ The runner knows nothing of Python tasks; whoever starts a run hands it `PythonT
 `PythonTasks.reread`. Light to import: the rest of this room is loaded when a Python task is met.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -108,12 +109,12 @@ class PythonTasks:
             self._lives[digest], self._asked[digest] = self._lives[made.digest], self._asked[made.digest]
         return self._lives[digest]
 
-    def _pack(self, context: TrialContext, program: Program) -> Cargo:
+    async def _pack(self, context: TrialContext, program: Program) -> Cargo:
         """What another machine needs to have the task's code."""
         from labrunner.solve.running.packing import pack_task
 
-        live = self._find(context, program)
-        return pack_task(program, live, *self._asked[context.experiment.digest])
+        live = await asyncio.to_thread(self._find, context, program)
+        return await pack_task(program, live, *self._asked[context.experiment.digest])
 
 
 def read_program(record: Mapping[str, Any]) -> Program | None:

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from labrunner.errors import SandboxFailed
+from labrunner.executor.cargo import Cargo, OwnCode
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.records.completion import Graded
 from tests.kit.executor.madenodes import MadeCluster
@@ -192,3 +193,24 @@ async def test_a_node_that_can_not_be_told_of_its_connection_is_lost_and_its_att
     assert refusals == []
     assert isinstance(completion.end, Graded), completion.end
     assert cluster.begun[mine.trial_id] == [mine.token]
+
+
+async def test_closing_ends_what_is_being_packed(owners: Owners) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def pack() -> Cargo:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)  # a process of its own takes a moment to end
+            ended.set()
+        raise AssertionError
+
+    executor = owners.make(NO_WATCH)
+    executor.take_code(OwnCode(pack=pack, make_here=lambda: executor))
+    opening = asyncio.ensure_future(executor.open(lambda: None))
+    await begun.wait()
+    await executor.close()
+    assert ended.is_set()
+    await asyncio.wait([opening])

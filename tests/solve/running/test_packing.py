@@ -29,21 +29,21 @@ def resolve(file: Path) -> Resolved:
     return resolve_task(task, ASKED)
 
 
-def pack(file: Path) -> Cargo:
+async def pack(file: Path) -> Cargo:
     made = resolve(file)
     program = made.experiment.variants[0].program
     assert program is not None
-    return pack_task(program, made.live, ASKED, None)
+    return await pack_task(program, made.live, ASKED, None)
 
 
-def test_variables_that_clients_read_travel_as_secrets_with_the_values_that_this_process_has(
+async def test_variables_that_clients_read_travel_as_secrets_with_the_values_that_this_process_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = {"OPENAI_API_KEY": "sk-12345678", "AWS_REGION": "eu-1", "AZURE_OPENAI_ENDPOINT": "https://a"}
     for name, value in sent.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DATABASE_PASSWORD", "nobody-asks-for-it")
-    cargo = pack(write_task(tmp_path, PLAIN))
+    cargo = await pack(write_task(tmp_path, PLAIN))
     assert {f"{CARRIED}{name}": value for name, value in sent.items()}.items() <= cargo.secrets.items()
     assert set(sent) <= set(decode_recipe(cargo.words).environment)
     assert "nobody-asks-for-it" not in cargo.secrets.values()
@@ -65,21 +65,21 @@ def test_variables_that_clients_read_travel_as_secrets_with_the_values_that_this
         "IDENTITY_ENDPOINT",
     ],
 )
-def test_what_says_where_something_lies_on_this_machine_is_left_to_the_node(
+async def test_what_says_where_something_lies_on_this_machine_is_left_to_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "/of/this/machine")
-    cargo = pack(write_task(tmp_path, PLAIN))
+    cargo = await pack(write_task(tmp_path, PLAIN))
     assert name not in decode_recipe(cargo.words).environment
     assert f"{CARRIED}{name}" not in cargo.secrets
 
 
-def test_a_secret_of_the_run_does_not_take_the_place_of_a_variable_of_the_same_name(
+async def test_a_secret_of_the_run_does_not_take_the_place_of_a_variable_of_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-clients")
     file = write_task(tmp_path, PLAIN)
-    cargo = pack(file)
+    cargo = await pack(file)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-node")
     context = TrialContext(
         experiment=resolve(file).experiment,

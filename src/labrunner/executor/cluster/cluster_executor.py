@@ -191,6 +191,7 @@ class RayExecutor:
         """End the workers; what was not released stays where it is."""
         if self._briefing is not None:
             self._briefing.cancel()
+            await wait_out(self._briefing)
         await self._nodes.close()
         if self._here is not None:
             await self._here.close()
@@ -209,11 +210,12 @@ class RayExecutor:
     async def _prepare(self) -> Briefing:
         """Look once at what every node needs. Raises InputError for what is not there any more."""
         if self._briefing is None:
-            self._briefing = asyncio.ensure_future(asyncio.to_thread(self._brief))
+            self._briefing = asyncio.ensure_future(self._brief())
         return await asyncio.shield(self._briefing)
 
-    def _brief(self) -> Briefing:
-        return Briefing.of(self._context, None if self._code is None else self._code.pack())
+    async def _brief(self) -> Briefing:
+        cargo = None if self._code is None else await self._code.pack()
+        return await asyncio.to_thread(Briefing.of, self._context, cargo)
 
     async def _carry_out(self, where: Where, assignment: Assignment, notes: Notes) -> Completion:
         """Hear of an attempt to its end. Raises NodeLost."""

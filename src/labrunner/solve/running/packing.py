@@ -43,7 +43,7 @@ _OF_ONE_MACHINE: Final = re.compile(
 """Those among them that say where something lies on a machine, or who the machine is: a node has its own."""
 
 
-def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model | None) -> Cargo:
+async def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model | None) -> Cargo:
     """Pack a task that was made with these options, and with this model. Raises InputError."""
     if program.file is None or not program.is_repeatable:
         raise InputError(
@@ -54,7 +54,7 @@ def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model |
     file = Path(program.file.path)
     project, modules = find_project(file), find_module_files(program.modules)
     roots = tuple(dict.fromkeys(_find_roots(modules, project)))
-    read = rehearse(f"{file}@{program.task}", program.arguments, roots, project)
+    read = await rehearse(f"{file}@{program.task}", program.arguments, roots, project)
     files = {_place(path, project): path for path in (file, *modules.values(), *read, *_marks(project))}
     script, variables = _find_script(live), {**_find_variables(), **_find_address(live)}
     recipe = Recipe(
