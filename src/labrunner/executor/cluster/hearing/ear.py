@@ -1,8 +1,9 @@
 """What a node tells of one attempt: handed on, brought home, and acknowledged once it is durable."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import ParamSpec, assert_never
 
 import msgspec
 
@@ -28,8 +29,11 @@ from labrunner.executor.cluster.tidings import (
     decode_told,
     encode,
 )
+from labrunner.files.uninterrupted import see_out
 from labrunner.records.completion import Completion
 from labrunner.trial.assignment import Notes
+
+P = ParamSpec("P")
 
 
 class NodeFull(Exception):
@@ -61,7 +65,7 @@ class Ear:
         async for data in self.node.worker.stream("carry_out", encode(self.order)):
             match decode_told(data):
                 case PieceTold(piece=piece, digest=told, seq=asked):
-                    await asyncio.to_thread(self.home.take, piece, told)
+                    await _at_rest(self.home.take, piece, told)
                     if asked is not None:
                         await self._acknowledge(asked)
                 case ConnectionAsked() | ConnectionLeft() as connection:
@@ -109,7 +113,12 @@ class Ear:
         if completion.token != self._token:
             told = f"node {self.node.name} told of another attempt than was asked for"
             raise SandboxFailed("node_confused", told)
-        await asyncio.to_thread(self.home.finish, completion)
+        await _at_rest(self.home.finish, completion)
         self.node.calls.discard(self._token)
         self.nodes.orphaned.get(self.node.name, set()).discard(self._token)
         return completion
+
+
+async def _at_rest(write: Callable[P, None], *words: P.args, **named: P.kwargs) -> None:
+    """Write to this disk, aside; who is cancelled meanwhile leaves nothing behind that still writes."""
+    await see_out(asyncio.to_thread(write, *words, **named), lambda: None)
