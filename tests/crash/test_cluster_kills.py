@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import ExitCode
+from tests.kit.cli.calling import lab
 from tests.kit.crash.battle import ROLES, Battle, prepared
 
 pytestmark = [pytest.mark.docker, pytest.mark.root, pytest.mark.crash]
@@ -22,6 +23,9 @@ OFTEN = ("worker", "worker", "worker", "coordinator", "coordinator", "coordinato
 """Once each role has had its turn. A head takes longest: all nodes are started again after it."""
 
 QUICK = ("worker", "coordinator", "node", "head")
+
+NOTICED_S = 45
+"""Thirty seconds without a word from the head, and an end in order."""
 
 
 async def fight(battle: Battle, kills: int, roles: Iterator[str]) -> None:
@@ -98,3 +102,37 @@ async def test_a_hundred_kills_of_everybody_lose_double_and_leave_nothing(tmp_pa
     async with prepared(tmp_path / "w", ("n1", "n2", "n3"), tasks=60, seed=seed) as battle:
         await fight(battle, kills, choose_roles(battle.dice))
     assert set(battle.killed) == set(ROLES)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+async def test_runs_end_by_themselves_when_their_head_dies_and_go_on_there_and_here(
+    tmp_path: Path, seed: int
+) -> None:
+    pytest.importorskip("ray", reason="needs labrunner[ray]")
+    async with prepared(tmp_path / "w", ("n1", "n2"), tasks=12, seed=seed) as battle:
+        chain = battle.run_here()
+        runners = {run_id: battle.begin(run_id) for run_id in ("there", "here-then")}
+        for run_id in runners:
+            await until_it_goes_on(battle, run_id)
+        await battle.look_who_lives()
+        assert battle.lived
+        died_at = time.monotonic()
+        await asyncio.to_thread(battle.cluster.nodes["n1"].stop)
+        for run_id, runner in runners.items():
+            code = await asyncio.to_thread(runner.wait, 100)
+            took, told = time.monotonic() - died_at, battle.said(run_id).read_text()
+            assert (code, took < NOTICED_S) == (ExitCode.RUN_FAILED, True), (
+                f"{code} after {took:.0f} s: {told}"
+            )
+            status = battle.read_status(run_id)
+            assert status["status"] == "error"
+            assert "the cluster's head has not answered for 30 s" in status["error"]["message"]
+        await asyncio.to_thread(battle.cluster.nodes["n2"].stop)
+        await asyncio.to_thread(battle.start_nodes)
+        assert await asyncio.to_thread(battle.begin("there").wait, 300) == 0, battle.said("there").read_text()
+        await battle.check("there", chain)
+        words = ("continue", "here-then", "--executor", "local")
+        here = lab(*words, cwd=battle.folder, env=battle.engine_here(), timeout=300)
+        assert here.code == 0, here.err
+        assert battle.read_commits("here-then")[-1]["chain"] == chain

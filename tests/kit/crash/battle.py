@@ -91,7 +91,7 @@ class Battle:
         self.cluster.start(name, env=_PATIENT | {"DOCKER_HOST": self.engines[name].url})
         self.returned_at[name] = time.time()
 
-    def begin(self, run_id: str) -> None:
+    def begin(self, run_id: str) -> "subprocess.Popen[bytes]":
         """Begin a run, or go on with it."""
         is_there = (self.run_dir(run_id) / "run.json").exists()
         with self.said(run_id).open("ab") as said:
@@ -102,6 +102,7 @@ class Battle:
                 stdout=subprocess.DEVNULL,
                 stderr=said,
             )
+        return self.runner
 
     def engine_here(self) -> dict[str, str]:
         """The engine of who is on this machine, which is the head."""
@@ -121,6 +122,11 @@ class Battle:
             json.loads(line) for line in (self.run_dir(run_id) / "commits.jsonl").read_text().splitlines()
         ]
 
+    def read_status(self, run_id: str) -> dict[str, Any]:
+        """How a run stands, as it says itself."""
+        status: dict[str, Any] = json.loads((self.run_dir(run_id) / "status.json").read_text())
+        return status
+
     def progress(self, run_id: str) -> tuple[int, frozenset[str]]:
         """How far a run is: trials that are committed, agents that have begun and are not home yet."""
         journal = self.run_dir(run_id) / "commits.jsonl"
@@ -136,7 +142,7 @@ class Battle:
 
     async def kill_worker(self) -> None:
         """A node's worker: the coordinator has another one started."""
-        await self._look_who_lives()
+        await self.look_who_lives()
         for pid in self.cluster.nodes[self.dice.choice(self.names)].pids("ray::Worker")[:1]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -144,7 +150,7 @@ class Battle:
     async def kill_coordinator(self) -> None:
         """`lab` itself."""
         assert self.runner is not None
-        await self._look_who_lives()
+        await self.look_who_lives()
         self.runner.kill()
         await asyncio.to_thread(self.runner.wait)
 
@@ -182,7 +188,8 @@ class Battle:
         """What lives on a node that is lost is not to be counted on any more."""
         self.lived = {trial: each for trial, each in self.lived.items() if each.node != name}
 
-    async def _look_who_lives(self) -> None:
+    async def look_who_lives(self) -> None:
+        """Note which agents work in containers: whoever dies but their node, they are not to be run again."""
         for daemon in self.daemons:
             async with opened(daemon) as engine:
                 trials = [each.labels["labrunner.trial"] for each in await engine.list("labrunner.trial")]
@@ -222,8 +229,7 @@ class Battle:
 
     async def _check_places(self, run_id: str) -> None:
         """What is left on nodes that were there when the run ended: the others nobody could sweep."""
-        status = json.loads((self.run_dir(run_id) / "status.json").read_text())
-        ended_at = datetime.fromisoformat(status["ended_at"]).timestamp()
+        ended_at = datetime.fromisoformat(self.read_status(run_id)["ended_at"]).timestamp()
         there = [name for name in self.names if self.returned_at[name] < ended_at - 5]
         left = {name: glob.glob(f"{self.cluster.node_dir(name)}/runs/{run_id}-*/trials/*") for name in there}
         assert not any(left.values()), left
