@@ -111,3 +111,12 @@ async def test_a_grader_that_ends_its_node_each_time_is_its_trials_fault(
     assert isinstance(completion.end, Failed)
     assert completion.end.cause == "sandbox", completion.end
     assert 1000 - deaths.left == 10
+
+
+async def test_work_whose_node_has_a_full_disk_is_graded_by_another(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    cluster.full.update(n1=1, n2=1)
+    completion = await judge(owners)
+    assert not cluster.full.total()
+    assert isinstance(completion.end, Graded), completion.end

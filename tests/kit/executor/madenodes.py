@@ -6,7 +6,7 @@ its worker dies. Workers answer after moments that dice decide, so that whatever
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,7 +15,7 @@ import msgspec
 
 from bench.idle import complete
 from labrunner.errors import SandboxFailed
-from labrunner.executor.cluster.onnode.nodecall import CANCELLED
+from labrunner.executor.cluster.onnode.nodecall import CANCELLED, DISK
 from labrunner.executor.cluster.rayport import NodeLost, RayNode, RayWorker
 from labrunner.executor.cluster.strongbox import Strongbox
 from labrunner.executor.cluster.tidings import (
@@ -107,6 +107,8 @@ class MadeCluster:
     """Containers that were removed as nobody's, by token."""
     on_grading: Callable[[str], Awaitable[None]] | None = None
     """Told the node's name once a grader there may begin."""
+    full: Counter[str] = field(default_factory=Counter)
+    """How often a node's disk is still full when an attempt begins, by name."""
     on_call: Callable[[str, str], Awaitable[None]] | None = None
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
     connections: int = 0
@@ -254,6 +256,10 @@ class MadeWorker(RayWorker):
         assignment, token = order.assignment, order.assignment.token
         cluster = self._node.cluster
         await asyncio.sleep(cluster.dice.uniform(0, cluster.latency_s))
+        if cluster.full[self._node.name] > 0:
+            cluster.full[self._node.name] -= 1
+            yield encode(NodeFailure(reason=DISK, message="no space left on device"))
+            return
         if order.survivor is None:
             cluster.begun[assignment.trial_id].append(token)
             works = asyncio.ensure_future(asyncio.sleep(cluster.dice.uniform(0, 2 * cluster.takes_s)))

@@ -130,20 +130,21 @@ class RayExecutor:
         """Carry out one attempt on some node, or go on with one where it is."""
         if survivor is not None and survivor.token in self._kept_here and self._here is not None:
             return await self._here.carry_out(assignment, notes, survivor)
+        why = NODE_LOST
         try:
             where = await self._placement.find(assignment, survivor)
             while where is not None:
                 try:
                     return await self._carry_out(where, assignment, notes)
                 except NodeLost:
-                    where = await self._find_again(where, assignment)
-        except NodeFull as full:
-            return self._end(assignment, self._leave_full(assignment, full))
+                    why, where = NODE_LOST, await self._find_again(where, assignment)
+                except NodeFull as full:
+                    why, where = DISK, await self._find_room(where, assignment, full)
         except AttemptFailed as failure:
             return self._end(assignment, spoilt(failure))
         if self._nodes.end:  # its sandbox may live: whoever goes on with the run looks for it
             await asyncio.Event().wait()
-        return self._end(assignment, Cancelled(reason=NODE_LOST))
+        return self._end(assignment, Cancelled(reason=why))
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what the policy does not keep: here what came home, on its node all that is left."""
@@ -287,12 +288,14 @@ class RayExecutor:
             raise SandboxFailed(NODE_LOST, f"{told}: perhaps the trial ends them")
         return await self._placement.send_again(lost, assignment)
 
-    def _leave_full(self, assignment: Assignment, full: NodeFull) -> AttemptEnd:
-        """An attempt is cut off whose node's disk was full, unless it is the one that fills them all."""
-        if not self._losses.add(assignment.trial_id, nodes=self._nodes.count):
-            return Cancelled(reason=DISK)
-        told = f"its node's disk was full, {self._losses.count(assignment.trial_id)} times in a row: {full}"
-        return spoilt(SandboxFailed(DISK, told))
+    async def _find_room(self, lost: Where, assignment: Assignment, full: NodeFull) -> Where | None:
+        """The same where its node's disk was full: the trial is at fault if it is the one that fills them."""
+        if self._losses.add(assignment.trial_id, nodes=self._nodes.count):
+            told = (
+                f"its node's disk was full, {self._losses.count(assignment.trial_id)} times in a row: {full}"
+            )
+            raise SandboxFailed(DISK, told)
+        return await self._placement.send_again(lost, assignment)
 
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
         node = self._whereabouts.get(assignment.token)
