@@ -111,10 +111,12 @@ class PythonTasks:
 
     async def _pack(self, context: TrialContext, program: Program) -> Cargo:
         """What another machine needs to have the task's code."""
+        from labrunner.solve.running.disclosure import choose_secrets
         from labrunner.solve.running.packing import pack_task
 
         live = await asyncio.to_thread(self._find, context, program)
-        return await pack_task(program, live, *self._asked[context.experiment.digest])
+        hidden = choose_secrets(context.experiment, context.secrets)
+        return await pack_task(program, live, *self._asked[context.experiment.digest], hidden)
 
 
 def read_program(record: Mapping[str, Any]) -> Program | None:

@@ -1,7 +1,8 @@
 """Makes a task in a process of its own, to see which files of its project that reads.
 
 Rules: started as `python -m …rehearsal FOLDER`, with what to make in FOLDER/asked and what was found in
-FOLDER/told. Files count that Python opens to be read, whoever opens them; folders are not gone through.
+FOLDER/told. Files count that Python opens to be read, whoever opens them; folders are not gone through. What
+`.env` and its like hold is for this machine alone.
 """
 
 import asyncio
@@ -121,7 +122,7 @@ class _Listener:
     def files(self) -> list[str]:
         """Those of the project, where they still are."""
         found = (Path(text) for text in self._seen if text.startswith(f"{self._project}{os.sep}"))
-        return [str(path) for path in found if path.is_file() and not _is_made(path)]
+        return [str(path) for path in found if path.is_file() and not _is_made(path) and not _is_env(path)]
 
 
 def _writes(flags: object) -> bool:
@@ -131,6 +132,11 @@ def _writes(flags: object) -> bool:
 def _is_made(path: Path) -> bool:
     """Whether nobody wrote it: Python makes it anew."""
     return path.suffix == ".pyc"
+
+
+def _is_env(path: Path) -> bool:
+    """Whether it sets variables of one machine, secrets mostly: `.env`, `.env.local`, or a link to one."""
+    return any(name.startswith(".env") for name in (path.name, path.resolve().name))
 
 
 def main(folder: Path) -> None:

@@ -5,6 +5,7 @@ project that were read while it was made, and the script that stands for a model
 experiment.
 """
 
+import asyncio
 import os
 import re
 import sys
@@ -27,6 +28,7 @@ from labrunner.solve.models.modelname import parse_model_name
 from labrunner.solve.resolving.closure import MARKS, find_module_files, find_project
 from labrunner.solve.resolving.rehearsal import rehearse
 from labrunner.solve.resolving.task_resolution import LiveTask
+from labrunner.solve.running.disclosure import refuse_secrets
 from labrunner.solve.running.recipe import CARRIED, PROJECT, SCRIPT, Recipe, encode_recipe
 from labrunner.solve.values.config import given
 from labrunner.solve.values.task_folder import inside
@@ -43,8 +45,13 @@ _OF_ONE_MACHINE: Final = re.compile(
 """Those among them that say where something lies on a machine, or who the machine is: a node has its own."""
 
 
-async def pack_task(program: Program, live: LiveTask, asked: Overrides, model: Model | None) -> Cargo:
-    """Pack a task that was made with these options, and with this model. Raises InputError."""
+async def pack_task(
+    program: Program, live: LiveTask, asked: Overrides, model: Model | None, hidden: Mapping[str, str]
+) -> Cargo:
+    """Pack a task that was made with these options, and with this model. Raises InputError.
+
+    No file goes that holds one of the `hidden` values.
+    """
     if program.file is None or not program.is_repeatable:
         raise InputError(
             f"task {program.task}",
@@ -69,6 +76,7 @@ async def pack_task(program: Program, live: LiveTask, asked: Overrides, model: M
     )
     if script is not None:
         files[f"{SCRIPT}/{script.name}"] = script
+    await asyncio.to_thread(refuse_secrets, files.values(), hidden)
     secrets = {f"{CARRIED}{name}": value for name, value in variables.items()}
     return Cargo(carrier=CARRIER, words=encode_recipe(recipe), files=files, secrets=secrets)
 
