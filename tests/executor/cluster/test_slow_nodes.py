@@ -12,6 +12,7 @@ import pytest_asyncio
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cargo import Cargo, OwnCode
 from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.experiment.resolved import Folder
 from labrunner.records.completion import Graded
 from tests.kit.executor.madenodes import MadeCluster
 from tests.kit.executor.madeowners import NO_WATCH, QUICK, Owners, Quiet, until
@@ -88,6 +89,38 @@ async def test_a_node_that_can_not_be_used_does_not_keep_the_others_from_being_s
 
     cluster.on_call = refuse
     assert await owners.make(NO_WATCH).reap(frozenset()) == 1
+
+
+@pytest.mark.parametrize("at", ["introduce", "lacks"])
+async def test_a_node_that_can_not_be_told_all_when_it_joins_is_tried_again_later_and_the_others_are_used(
+    at: str, owners: Owners, cluster: MadeCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "agent").mkdir()
+    folder = Folder(path=str(tmp_path / "agent"), digest="sha256:0")
+    (variant,) = owners.experiment.variants
+    variant = replace(variant, agent=replace(variant.agent, dir=folder))
+    owners.experiment = replace(owners.experiment, variants=(variant,))
+    cluster.lacks_all = True
+    asked: Counter[str] = Counter()
+
+    async def fail(node: str, name: str) -> None:
+        asked[f"{node} {name}"] += 1
+        if node == "n2" and name == at == "introduce":
+            cluster.nodes[node].hello = b"of another version"
+
+    cluster.on_call = fail
+    cluster.nodes["n2"].leave()
+    executor = owners.make(replace(QUICK, again_s=3600.0, latest_s=3600.0))
+    await executor.open(lambda: None)
+    (tmp_path / "agent").rmdir()
+    cluster.nodes["n2"].come_back()
+    await until(lambda: asked["n2 introduce"] > 0)
+    looks = cluster.looks
+    await until(lambda: cluster.looks > looks + 20)
+    assert asked["n2 introduce"] == 1
+    (told,) = [check for check in await executor.preflight() if not check.passed]
+    assert told.node == "n2"
+    assert ("not known here" if at == "introduce" else str(tmp_path / "agent")) in told.message
 
 
 IMPATIENT = replace(QUICK, ping_s=0.02, silence_s=0.2, cancel_s=0.1)

@@ -61,6 +61,8 @@ class MadeNode:
     containers: dict[str, MadeContainer] = field(default_factory=dict)
     sent: set[str] = field(default_factory=set)
     """Attempts whose folders were sent there, by token."""
+    hello: bytes | None = None
+    """What its workers say who they are, if not the truth."""
     worker: "MadeWorker | None" = None
 
     def kill_worker(self) -> None:
@@ -113,6 +115,8 @@ class MadeCluster:
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
     connections: int = 0
     """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
+    lacks_all: bool = False
+    """Whether workers have to be sent all that the experiment names."""
     head_is_away: bool = False
     head_is_silent: bool = False
     """Whether it lets everybody wait who asks it."""
@@ -213,8 +217,12 @@ class MadeWorker(RayWorker):
             await cluster.on_call(self._node.name, name)
         await asyncio.sleep(cluster.dice.uniform(0, cluster.latency_s))
         match name, words:
+            case "introduce", () if self._node.hello is not None:
+                return self._node.hello
             case "introduce", ():
                 return encode(WorkerHello(version=VERSION, host="made", key=self._box.key))
+            case "lacks", (bytes() as keys,) if cluster.lacks_all:
+                return keys
             case "begin", _:
                 return encode(Begun(places=cluster.per_node, trials_dir="/"))
             case "preflight", ():

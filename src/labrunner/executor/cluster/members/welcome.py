@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import Node, NodePace
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode, RayWorker
@@ -20,7 +21,7 @@ Begin = Callable[[RayWorker, str, WorkerHello], Awaitable[Begun]]
 async def have_begun(node: RayNode, port: ClusterPort, begin: Begin, pace: NodePace) -> Node:
     """Have a worker begin; one that dies over it is followed by another, a few times.
 
-    Raises NodeLost, TimeoutError, and whatever `begin` raises.
+    Raises NodeLost, TimeoutError and LabError.
     """
     for _ in range(STARTS - 1):
         with suppress(NodeLost):
@@ -32,9 +33,24 @@ async def _begin_at(node: RayNode, port: ClusterPort, begin: Begin, pace: NodePa
     worker = port.start_worker(node)
     try:
         async with asyncio.timeout(pace.start_s):
-            hello = decode(await worker.call("introduce"), WorkerHello)
-        begun = await while_answering(begin(worker, node.name, hello), worker, pace)
+            hello = _read(await worker.call("introduce"))
+        begun = await while_answering(_send_and_begin(begin, worker, node.name, hello), worker, pace)
     except BaseException:
         worker.kill()
         raise
     return Node(id=node.id, name=node.name, worker=worker, begun=begun)
+
+
+def _read(answer: bytes) -> WorkerHello:
+    try:
+        return decode(answer, WorkerHello)
+    except ValueError as error:
+        told = f"its worker says who it is in words that are not known here ({error})"
+        raise SandboxFailed("node_version", f"{told}: install the same labrunner on every node") from error
+
+
+async def _send_and_begin(begin: Begin, worker: RayWorker, node: str, hello: WorkerHello) -> Begun:
+    try:
+        return await begin(worker, node, hello)
+    except OSError as error:  # on this side: what a node can't do is answered, not raised
+        raise SandboxFailed("unsent", f"what it needs can't be read here any more: {error}") from error
