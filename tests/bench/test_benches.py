@@ -40,11 +40,13 @@ def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 STARTS_A_CLUSTER = {"nodes"}
+LONG = (pytest.mark.torture, pytest.mark.timeout(600))
+"""One cluster after another, each a dozen processes of Python."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.torture) if name in STARTS_A_CLUSTER else name for name in TINY],
+    [pytest.param(name, marks=LONG) if name in STARTS_A_CLUSTER else name for name in TINY],
 )
 def test_a_bench_prints_its_ratio_last_and_keeps_a_line(name: str, tmp_path: Path) -> None:
     if name in {"bubblewrap", "gateway"} and not works_here()[0]:

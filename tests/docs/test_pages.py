@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +17,8 @@ from labrunner.errors import ExitCode
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.experiment_page import SECTIONS
 from labrunner.experiment.authoring.part import Part
+from labrunner.experiment.sources.importers import IMPORTERS
+from labrunner.interop.registry import EXPORTERS
 from labrunner.policy.causes import CONSEQUENCES
 from labrunner.records.completion import EndedBy
 from labrunner.records.run import RunStatus
@@ -109,6 +112,30 @@ def test_every_field_of_an_experiment_stands_in_the_reference(model: type[Part])
 @pytest.mark.parametrize("cause", CONSEQUENCES)
 def test_every_cause_is_explained(cause: str) -> None:
     assert re.search(rf"^\| `{cause}` \|", read("docs/errors.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("cause", [cause for cause, follows in CONSEQUENCES.items() if follows.watched])
+@pytest.mark.parametrize(
+    ("page", "begins", "ends"),
+    [
+        ("docs/errors.md", "## The breaker", "\n## "),
+        ("docs/design/breaker.md", "It watches the causes", "\n"),
+        ("docs/reference/experiment.md", "| `after` |", "\n"),
+    ],
+)
+def test_a_cause_that_the_breaker_watches_is_named_where_it_is_described(
+    page: str, begins: str, ends: str, cause: str
+) -> None:
+    assert f"`{cause}`" in read(page).split(begins)[1].split(ends)[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [("export", EXPORTERS.built_in), ("import", IMPORTERS.built_in)],
+    ids=["export", "import"],
+)
+def test_the_help_of_a_command_lists_what_it_knows(command: str, names: Iterable[str]) -> None:
+    assert all(re.search(rf"\b{re.escape(name)}\b", COMMANDS[command].does) for name in names)
 
 
 @pytest.mark.parametrize("code", ExitCode)

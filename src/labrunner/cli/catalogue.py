@@ -37,7 +37,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "import": Command(
             module="labrunner.cli.keeping.importing",
             usage="KIND SOURCE -o DIR",
-            does="write tasks of harbor, terminal-bench or swe-bench as an experiment",
+            does="write tasks of harbor, harbor-job, terminal-bench or swe-bench as an experiment",
         ),
         "plan": Command(
             module="labrunner.cli.carrying.plan", usage="[TARGET]", does="show exactly what would run"

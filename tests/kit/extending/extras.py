@@ -135,7 +135,7 @@ def loudness():
 EXECUTOR: Final = '''
 from pathlib import Path
 
-from labrunner.executor.local import LocalExecutor
+from labrunner.extension import LocalExecutor
 
 
 class Forwarding:
