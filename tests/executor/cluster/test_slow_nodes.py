@@ -176,6 +176,22 @@ async def test_a_worker_that_does_not_end_a_cancelled_attempt_is_ended_and_the_n
     assert cluster.swept == {mine.token}
 
 
+async def test_who_is_cancelled_while_workers_end_hears_of_it_once_they_have(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    executor = owners.make(replace(QUICK, close_s=0.3))
+    await executor.open(lambda: None)
+    workers = [node.worker for node in cluster.nodes.values()]
+    for node in cluster.nodes.values():
+        node.hang_worker()
+    closing = asyncio.ensure_future(executor.close())
+    await asyncio.wait([closing], timeout=0.05)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert closing.cancelled()
+    assert [worker is not None and worker.is_dead for worker in workers] == [True, True]
+
+
 async def test_a_head_that_is_away_is_a_failure_with_a_sentence(owners: Owners, cluster: MadeCluster) -> None:
     executor = owners.make(NO_WATCH)
     cluster.head_is_away = True

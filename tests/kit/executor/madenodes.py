@@ -168,6 +168,10 @@ class MadeWorker(RayWorker):
         self._heard: dict[tuple[str, int], asyncio.Event] = defaultdict(asyncio.Event)
         self._cancelled: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
+    @property
+    def is_dead(self) -> bool:
+        return self._dead.is_set()
+
     def die(self) -> None:
         """End at once; whoever waits for it hears that."""
         self._dead.set()

@@ -193,9 +193,11 @@ class RayExecutor:
         if self._briefing is not None:
             self._briefing.cancel()
             await wait_out(self._briefing)
-        await self._nodes.close()
-        if self._here is not None:
-            await self._here.close()
+        try:
+            await self._nodes.close()
+        finally:
+            if self._here is not None:
+                await self._here.close()
 
     async def _begin(self, worker: RayWorker, node: str, hello: WorkerHello) -> Begun:
         """Have a worker begin: what it lacks is delivered, then it hears of the run, and its secrets."""

@@ -159,14 +159,15 @@ class Nodes:
 
     async def close(self) -> None:
         """End the workers; what was not released stays on their nodes."""
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        for task in list(self._tasks):
-            await wait_out(task)
+        cancelled = [await wait_out(task) for task in tasks]
         closing = [asyncio.ensure_future(self._close(node)) for node in self.joined]
         self._joined.clear()
-        for each in closing:
-            await wait_out(each)
+        cancelled += [await wait_out(each) for each in closing]
+        for told in filter(None, cancelled):
+            raise told
 
     async def _close(self, node: Node) -> None:
         node.is_lost, node.is_open = True, False
