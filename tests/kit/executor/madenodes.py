@@ -115,6 +115,8 @@ class MadeCluster:
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
     connections: int = 0
     """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
+    names_told: dict[str, str] = field(default_factory=dict)
+    """What nodes call themselves, if not by their own names."""
     lacks_all: bool = False
     """Whether workers have to be sent all that the experiment names."""
     head_is_away: bool = False
@@ -141,7 +143,11 @@ class MadeCluster:
             raise NodeLost("connection refused")
         if self.head_is_silent:
             await asyncio.Event().wait()
-        return tuple(RayNode(id=each.id, name=each.name) for each in self.nodes.values() if each.is_there)
+        return tuple(
+            RayNode(id=each.id, name=self.names_told.get(each.name, each.name))
+            for each in self.nodes.values()
+            if each.is_there
+        )
 
     def start_worker(self, node: RayNode) -> "MadeWorker":
         machine = self.nodes[node.name]

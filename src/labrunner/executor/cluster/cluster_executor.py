@@ -26,7 +26,12 @@ from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.members.rounds import ask_every
-from labrunner.executor.cluster.nodechecks import examine_node, refuse_uncarried, tell_nobody
+from labrunner.executor.cluster.nodechecks import (
+    examine_node,
+    name_namesakes,
+    refuse_uncarried,
+    tell_nobody,
+)
 from labrunner.executor.cluster.onnode.nodecall import DISK
 from labrunner.executor.cluster.placement import Placement, Where
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
@@ -112,6 +117,7 @@ class RayExecutor:
             Check(name="node", passed=False, message=why, node=name)
             for name, why in sorted(self._nodes.problems.items())
         ]
+        checks += name_namesakes(self._nodes.there)
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(examine_node(node)) for node in self._nodes.joined]
         checks += [check for each in asked for check in each.result()]

@@ -1,10 +1,12 @@
 """What is found out of a cluster before anything is spent: of each node, and of what no node can do."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.members.node import Node
-from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.executor.cluster.rayport import NodeLost, RayNode
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.run_policy import LOCAL
 from labrunner.policy.budget import limits_of
@@ -30,6 +32,20 @@ def refuse_uncarried(context: TrialContext) -> list[Check]:
         told = "the gateways of nodes can't hold the run's budget together; take it away, or use "
         return [Check(name="budget", passed=False, message=told + find_option("executor").spell(LOCAL))]
     return []
+
+
+def name_namesakes(nodes: Iterable[RayNode]) -> list[Check]:
+    """Nodes that have one name: who looks for what lives on one of them may ask another.
+
+    A warning: Ray may still list one that was started again since.
+    """
+    count = Counter(node.name for node in nodes)
+    told = "{} nodes of the cluster have this name; start each with a name of its own: ray start --node-name"
+    return [
+        Check(name="node name", passed=False, severity="warning", message=told.format(many), node=name)
+        for name, many in sorted(count.items())
+        if many > 1
+    ]
 
 
 def tell_nobody(context: TrialContext) -> Check:
