@@ -17,7 +17,7 @@ from labrunner.records.completion import Graded
 from labrunner.runner.sitting.sitting import Live, RunEnd
 from labrunner.runner.start import RunOptions, run_experiment
 from tests.kit.executor.madenodes import MadeCluster
-from tests.kit.executor.madeowners import NO_WATCH, QUICK, TASKS, Owners, Quiet, make_clustered, until
+from tests.kit.executor.madeowners import IMPATIENT, NO_WATCH, TASKS, Owners, Quiet, make_clustered, until
 
 
 @pytest_asyncio.fixture
@@ -183,7 +183,7 @@ async def test_nothing_is_left_when_a_worker_dies_while_it_sweeps(
     assert cluster.nodes["n1"].containers == {}
 
 
-async def torment(cluster: MadeCluster, *, nodes_too: bool) -> None:
+async def torment(cluster: MadeCluster, *, nodes_too: bool, hanging_too: bool) -> None:
     """Kill at random, for ever: who dies while everything is still being tried out has the run refused."""
     names = list(cluster.nodes)
     await until(lambda: bool(cluster.begun))
@@ -194,6 +194,8 @@ async def torment(cluster: MadeCluster, *, nodes_too: bool) -> None:
             node.leave()
             await asyncio.sleep(cluster.dice.uniform(0, 0.02))
             node.come_back()
+        elif hanging_too and cluster.dice.random() < 0.3:
+            node.hang_worker()
         else:
             node.kill_worker()
 
@@ -206,13 +208,15 @@ async def carry_out(folder: Path, cluster: MadeCluster) -> RunEnd:
         runs_dir=folder,
         secrets={},
         run_id="r",
-        executors=lambda kind, context, make: RayExecutor(context, make, port=cluster, pace=QUICK),
+        executors=lambda kind, context, make: RayExecutor(context, make, port=cluster, pace=IMPATIENT),
     )
     return await run_experiment(make_clustered(), options, watch)
 
 
-async def carry_out_among_deaths(folder: Path, cluster: MadeCluster, *, nodes_too: bool) -> RunEnd:
-    killing = asyncio.ensure_future(torment(cluster, nodes_too=nodes_too))
+async def carry_out_among_deaths(
+    folder: Path, cluster: MadeCluster, *, nodes_too: bool = False, hanging_too: bool = False
+) -> RunEnd:
+    killing = asyncio.ensure_future(torment(cluster, nodes_too=nodes_too, hanging_too=hanging_too))
     try:
         return await carry_out(folder, cluster)
     finally:
@@ -231,7 +235,17 @@ def find_failures(end: RunEnd) -> list[str]:
 @pytest.mark.parametrize("seed", range(3))
 async def test_workers_that_die_all_the_time_cost_no_result_and_no_agent(seed: int, tmp_path: Path) -> None:
     cluster = MadeCluster(seed=seed)
-    end = await carry_out_among_deaths(tmp_path, cluster, nodes_too=False)
+    end = await carry_out_among_deaths(tmp_path, cluster)
+    assert find_failures(end) == []
+    assert [tokens for tokens in cluster.begun.values() if len(tokens) > 1] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_workers_that_hang_or_die_all_the_time_cost_no_result_and_no_agent(
+    seed: int, tmp_path: Path
+) -> None:
+    cluster = MadeCluster(seed=seed, connections=TASKS)
+    end = await carry_out_among_deaths(tmp_path, cluster, hanging_too=True)
     assert find_failures(end) == []
     assert [tokens for tokens in cluster.begun.values() if len(tokens) > 1] == []
 

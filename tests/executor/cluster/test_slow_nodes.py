@@ -15,7 +15,7 @@ from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.experiment.resolved import Folder
 from labrunner.records.completion import Graded
 from tests.kit.executor.madenodes import MadeCluster
-from tests.kit.executor.madeowners import NO_WATCH, QUICK, Owners, Quiet, until
+from tests.kit.executor.madeowners import IMPATIENT, NO_WATCH, QUICK, Owners, Quiet, until
 
 
 @pytest_asyncio.fixture
@@ -121,9 +121,6 @@ async def test_a_node_that_can_not_be_told_all_when_it_joins_is_tried_again_late
     (told,) = [check for check in await executor.preflight() if not check.passed]
     assert told.node == "n2"
     assert ("not known here" if at == "introduce" else str(tmp_path / "agent")) in told.message
-
-
-IMPATIENT = replace(QUICK, ping_s=0.02, silence_s=0.2, cancel_s=0.1)
 
 
 async def test_what_a_worker_that_hangs_was_at_is_gone_on_with_by_the_next_one(

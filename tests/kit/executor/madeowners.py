@@ -24,6 +24,8 @@ from tests.kit.runner.running import make_sums
 
 QUICK = NodePace(look_s=0.005, again_s=0.01, latest_s=0.02, close_s=1.0, rejoin_s=5.0)
 NO_WATCH = replace(QUICK, look_s=3600.0)
+IMPATIENT = replace(QUICK, start_s=1.0, ping_s=0.02, silence_s=0.2, cancel_s=0.1)
+"""With those whose workers hang."""
 TASKS = 30
 
 
