@@ -122,3 +122,20 @@ async def test_a_run_whose_head_dies_ends_in_order_and_goes_on_with_the_same_dig
     assert chain_of(gone_on) == chain_of(whole)
     assert [tokens for tokens in cluster.begun.values() if len(tokens) > 1] == []
     cluster.close()
+
+
+async def test_a_run_whose_nodes_are_looked_after_no_more_ends_and_says_why(tmp_path: Path) -> None:
+    cluster = MadeCluster(takes_s=0.3)
+    seen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, told: seen.append(told.get("exception")))
+    options = choose(tmp_path / "cut", cluster)
+    work = asyncio.ensure_future(run_experiment(make_clustered(), options, look_away))
+    await until(lambda: len(cluster.begun) > TASKS // 2)
+    cluster.bug = KeyError("NodeName")
+    async with asyncio.timeout(20):
+        end = await work
+    assert end.exit_code == ExitCode.RUN_FAILED
+    assert end.status.error is not None
+    assert "by a bug: KeyError: 'NodeName'" in end.status.error.message
+    assert cluster.bug in seen
+    cluster.close()

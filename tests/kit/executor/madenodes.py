@@ -115,6 +115,8 @@ class MadeCluster:
     """Told the node's name and the call's before a worker answers; what it raises is the answer."""
     connections: int = 0
     """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
+    bug: Exception | None = None
+    """What is raised where it is looked which nodes there are."""
     names_told: dict[str, str] = field(default_factory=dict)
     """What nodes call themselves, if not by their own names."""
     lacks_all: bool = False
@@ -141,6 +143,8 @@ class MadeCluster:
         self.looks += 1
         if self.head_is_away:
             raise NodeLost("connection refused")
+        if self.bug is not None:
+            raise self.bug
         if self.head_is_silent:
             await asyncio.Event().wait()
         return tuple(

@@ -179,7 +179,16 @@ class Nodes:
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._see_end)
+
+    def _see_end(self, task: asyncio.Task[None]) -> None:
+        """Whatever fails here by a bug ends the run in order: else it would wait for nodes for ever."""
+        self._tasks.discard(task)
+        if task.cancelled() or (bug := task.exception()) is None:
+            return
+        told = "looking after the nodes of the cluster failed"
+        task.get_loop().call_exception_handler({"message": told, "exception": bug, "task": task})
+        self._give_all_up(f"{told}, by a bug: {type(bug).__name__}: {bug}; to go on: lab continue")
 
     def _tell(self) -> None:
         self._waiting.set()
