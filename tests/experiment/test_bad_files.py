@@ -477,3 +477,14 @@ def test_a_missing_file_points_to_init(bench: Bench) -> None:
     with pytest.raises(InputError, match=r"nope\.yaml: there is no such file; `lab init` writes") as caught:
         load(Path("nope.yaml"))
     assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize(("sign", "kind"), [("task.toml", "harbor"), ("task.yaml", "terminal-bench")])
+@pytest.mark.parametrize("folder", ["theirs", "theirs/one"])
+def test_a_folder_of_other_peoples_tasks_is_named_by_their_kind(
+    bench: Bench, sign: str, kind: str, folder: str
+) -> None:
+    Path("theirs/one").mkdir(parents=True)
+    Path("theirs/one", sign).touch()
+    with pytest.raises(InputError, match=rf"which are run with `{kind}:` before .*: {kind}:{folder}$"):
+        load(Path(folder, "experiment.yaml"))

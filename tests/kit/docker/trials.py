@@ -9,6 +9,7 @@ from labrunner.experiment.resolved import Experiment, Folder
 from labrunner.experiment.schedule import Slot
 from labrunner.records.completion import Completion
 from labrunner.records.encoding.ids import make_token, make_trial_id
+from labrunner.runner.leftovers.leavings import SANDBOX_ONLY
 from labrunner.sandbox.docker.maker import DockerMaker
 from labrunner.sandbox.door import AttemptFolders
 from labrunner.trial.assignment import Assignment, TrialContext
@@ -101,6 +102,7 @@ class Trial:
             if self.expects_container:
                 assert await executor.survivors(), "the container must stay until the result is durable"
                 await executor.reap(frozenset())
+            await executor.release(assignment, SANDBOX_ONLY)
         finally:
             await executor.close()
         return completion

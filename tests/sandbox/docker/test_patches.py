@@ -123,3 +123,28 @@ async def test_a_patch_of_a_workspace_is_refused(maker: DockerMaker, repository:
     plan = make_sandbox(kind="docker", image=repository)
     checks = await maker.preflight(plan, Demands(collect=("patch",)))
     assert [check.name for check in checks if not check.passed] == ["collect"]
+
+
+class Noting(Engine):
+    """Notes of each removal whether the attempt was judged by then."""
+
+    score = Path()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.removed_after: dict[str, bool] = {}
+
+    async def remove(self, container: str) -> None:
+        self.removed_after[container] = self.score.exists()
+        await super().remove(container)
+
+
+async def test_nobody_waits_until_what_a_patch_was_made_in_is_removed(work: Trial) -> None:
+    """That takes minutes where an agent left many files. It is gone with the attempt's own container."""
+    engine = Noting()
+    work.agent, work.maker = shell("for n in 1 2 3; do echo $n > new$n; done"), DockerMaker(engine)
+    engine.score = work.folders.out / "benchmark_score.json"
+    await work.carry_out()
+    assert (work.folders.root / PATCH_FILE).read_text().count("new file mode") == 3
+    assert len(engine.removed_after) == 2
+    assert all(engine.removed_after.values())

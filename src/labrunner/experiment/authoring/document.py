@@ -20,6 +20,8 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 _MAX_REPEATS: Final = 100_000
 _DEEPEST: Final = 100
 _TOO_DEEP: Final = f"is nested more than {_DEEPEST} levels deep; write it flatter"
+_SIGNS: Final = {"task.toml": "harbor", "task.yaml": "terminal-bench"}
+"""Files of other people's tasks, and who wrote such."""
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -105,11 +107,21 @@ def _read_text(path: Path) -> str:
     try:
         return read_authored(path).decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError(str(path), "there is no such file; `lab init` writes a runnable one") from None
+        raise InputError(str(path), f"there is no such file; {_advise(path.parent)}") from None
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     except OSError as error:
         raise InputError(str(path), f"can't be read: {error.strerror}") from error
+
+
+def _advise(folder: Path) -> str:
+    """What to do where there is no experiment: in a folder of tasks that others wrote, or in any other."""
+    for name, kind in _SIGNS.items():
+        if (folder / name).is_file() or any(folder.glob(f"*/{name}")):
+            return (
+                f"tasks of {kind} lie here, which are run with `{kind}:` before their folder: {kind}:{folder}"
+            )
+    return "`lab init` writes a runnable one"
 
 
 def _compose(text: str, file: str) -> yaml.Node | None:

@@ -268,7 +268,7 @@ class DockerMaker:
     async def _held(self, spec: SandboxSpec, stage: Stage) -> AsyncIterator[None]:
         """End the container's processes on leaving; remove it only if nothing can come of it any more."""
         token = spec.mark.token if spec.mark is not None else secrets.token_hex(8)
-        self._removals.hold(token, stage.container_ids)
+        self._removals.hold(token, stage.container_ids, stage.over)
         if spec.mark is not None:
             self._plans[token] = spec.plan
         is_owed, leaving_since = spec.mark is None, None
@@ -324,6 +324,7 @@ class DockerMaker:
         )
         return Stage(
             aside=mould.make_aside,
+            over=mould.over,
             spec=spec,
             engine=self.engine,
             basics=basics,

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from labrunner.sandbox.docker.attempt.container import Container
 from labrunner.sandbox.docker.engine.client import Engine
@@ -31,6 +31,8 @@ class Mould:
     """Whether agent and wrapper are one user, or may be."""
     is_bridged: bool
     """Whether the gateway is reached over a network of the run's own."""
+    over: list[str] = field(default_factory=list)
+    """Those that were made aside and are of no more use; for whoever removes the attempt's others."""
 
     async def make(self, role: Role) -> Container:
         """Make one that waits for its wrapper to be told what to do."""
@@ -56,7 +58,7 @@ class Mould:
 
     @asynccontextmanager
     async def make_aside(self) -> AsyncIterator[str]:
-        """Make one that runs, does nothing, sees none of the attempt's folders, and is gone on leaving."""
+        """Make one that runs, does nothing, sees none of the attempt's folders, and is over on leaving."""
         nonce = secrets.token_hex(16)
         tag = Tag(mark=None, nonce=nonce, role="attempt", expires_at=int(time.time()), expiry_s=0)
         guest = Guest(
@@ -69,5 +71,5 @@ class Mould:
         )
         config = configure(self.spec, guest) | {"Entrypoint": list(IDLE), "Cmd": []}
         config["HostConfig"] |= {"Mounts": []}
-        async with made_aside(self.engine, config, tag.name()) as container:
+        async with made_aside(self.engine, config, tag.name(), self.over) as container:
             yield container

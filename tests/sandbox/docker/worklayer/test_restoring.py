@@ -44,8 +44,12 @@ async def test_a_layer_that_is_damaged_in_its_middle_is_unreadable(
     # Of incompressible data, blocks stand as they are: what is put there is no head of a block.
     whole[middle:] = b"" if damage == "cut off" else b"\xff" * (len(whole) - middle)
     layer.write_bytes(whole)
-    async with made_aside(engine, {"Image": ash, "Cmd": list(IDLE)}, "lab-test-damaged") as container:
+    config, over = {"Image": ash, "Cmd": list(IDLE)}, list[str]()
+    async with made_aside(engine, config, "lab-test-damaged", over) as container:
         with pytest.raises(SandboxFailed) as raised:
             await put_layer(engine, container, layer, disks=(tmp_path,))
+    assert not (await engine.look(container)).is_alive
+    for each in over:
+        await engine.remove(each)
     assert not isinstance(raised.value, SystemBroken)
     assert raised.value.reason == "layer_unreadable"

@@ -23,20 +23,23 @@ class Removals:
     def __init__(self, engine: Engine) -> None:
         """Hold nothing yet."""
         self._engine = engine
-        self._held: dict[str, list[str]] = {}
+        self._held: dict[str, tuple[list[str], list[str]]] = {}
         self.rest()
 
     def rest(self) -> None:
         """Let go of the event loop."""
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    def hold(self, token: str, containers: list[str]) -> None:
-        """Hold an attempt's containers; the list may grow until it is released."""
-        self._held[token] = containers
+    def hold(self, token: str, containers: list[str], over: list[str]) -> None:
+        """Hold an attempt's containers, and those that are over; lists may grow until it is released."""
+        self._held[token] = containers, over
 
     async def release(self, token: str, *, keep: bool) -> None:
-        """Remove an attempt's containers, or keep them under a name that tells."""
-        for container in self._held.pop(token, ()):
+        """Remove an attempt's containers, or keep them under a name that tells; not those that are over."""
+        containers, over = self._held.pop(token, ((), ()))
+        for container in over:
+            await self.remove(container)
+        for container in containers:
             await (self._keep(container, token) if keep else self.remove(container))
 
     async def _keep(self, container: str, token: str) -> None:

@@ -73,7 +73,7 @@ class Stage:
     make: Callable[[Role], Awaitable[Container]]
     """Makes a container of this attempt."""
     aside: Callable[[], AbstractAsyncContextManager[str]]
-    """A container like it that runs, does nothing, sees none of the attempt's folders, and is then gone."""
+    """A container like it that runs, does nothing, sees none of the attempt's folders, and is then over."""
     expiry_s: int
     membership: Membership
     """Networks that the container is on."""
@@ -107,6 +107,8 @@ class Stage:
     """The same for volumes that its image asks for."""
     record: BarrierRecord | None = None
     container: Container = field(init=False)
+    over: list[str] = field(default_factory=list)
+    """Those that were made aside, and are of no more use; removed when the attempt is released."""
     container_ids: list[str] = field(default_factory=list)
     """Every container that was made for this attempt; the agent's first."""
 

@@ -34,11 +34,12 @@ mkdir -p {home} && printf '[safe]\\n\\tdirectory = *\\n' > {home}/.gitconfig || 
 HOME={home} git -C {workdir} rev-parse --verify -q HEAD > {home}/base 2>/dev/null && exit 0
 echo 'it is no git work tree with a commit'; exit 3
 """
+# What has a byte or more is large: it is added to one pack, where else each would be a file of its own.
 _DIFF: Final = """
 export HOME={home} GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
 cd {workdir} || {{ : > {home}/patch; exit 0; }}
 set -- -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.attributesFile=/dev/null
-git "$@" add -A -- . || exit 1
+git "$@" -c core.bigFileThreshold=1 add -A -- . || exit 1
 git "$@" diff --cached --binary --no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules=all \
   --src-prefix=a/ --dst-prefix=b/ "$(cat {home}/base)" > {home}/patch
 """
@@ -48,14 +49,19 @@ IDLE: Final = ("/bin/sh", "-c", "sleep 3600")
 
 
 @asynccontextmanager
-async def made_aside(engine: Engine, config: Json, name: str) -> AsyncIterator[str]:
-    """A container that runs, and is then gone; one that a killed process leaves is a probe's."""
+async def made_aside(engine: Engine, config: Json, name: str, over: list[str]) -> AsyncIterator[str]:
+    """A container that runs, and is then ended and put among those that are `over`, to be removed.
+
+    That can take minutes where much was written, and nobody waits for it here. One that a killed process
+    leaves is a probe's.
+    """
     container = await outlast(lambda: engine.create(config, name))
     try:
         await engine.start(container)
         yield container
     finally:
-        await engine.remove(container)
+        over.append(container)
+        await engine.kill(container)
 
 
 class NoPatch(Exception):
