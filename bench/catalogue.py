@@ -18,6 +18,7 @@ NAMES: Final = (
     "memory",
     "cluster",
     "nodes",
+    "wire",
     "start",
     "recover",
     "retry",

@@ -41,7 +41,7 @@ def prepare(folder: Path, sizes: Sizes, *, is_busy: bool, on_nodes: bool) -> Wor
         agent=spin if is_busy else AGENT,
     )
     write_experiment(folder, shape)
-    cluster, words = _start_nodes(at_once // NODES) if on_nodes else (None, [])
+    cluster, words = start_nodes(at_once // NODES) if on_nodes else (None, [])
 
     def work() -> dict[str, float]:
         try:
@@ -56,7 +56,7 @@ def prepare(folder: Path, sizes: Sizes, *, is_busy: bool, on_nodes: bool) -> Wor
     return work
 
 
-def _start_nodes(per_node: int) -> tuple[RayCluster, Sequence[str]]:
+def start_nodes(per_node: int) -> tuple[RayCluster, Sequence[str]]:
     """Two nodes, each on a core of its own where there are as many."""
     cluster, cores = RayCluster.make(), sorted(os.sched_getaffinity(0))
     try:

@@ -23,6 +23,7 @@ TINY = {
     "memory": {"trials": 20, "concurrency": 4},
     "cluster": {"trials": 240, "nodes": 4, "per_node": 4},
     "nodes": {"trials": 4, "kilospins": 1, "quick": 20},
+    "wire": {"trials": 20, "per_node": 2},
     "start": {"starts": 1},
     "recover": {"trials": 20},
     "retry": {"trials": 20},
@@ -39,7 +40,7 @@ def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, cwd=REPOSITORY)
 
 
-STARTS_A_CLUSTER = {"nodes"}
+STARTS_A_CLUSTER = {"nodes", "wire"}
 LONG = (pytest.mark.torture, pytest.mark.timeout(600))
 """One cluster after another, each a dozen processes of Python."""
 
