@@ -18,7 +18,7 @@ from tests.kit.executor.rayclusters import shared_node
 from tests.kit.trial.attempting import HeardNotes
 
 pytestmark = pytest.mark.timeout(200)  # a cluster is a dozen processes of Python
-IMPATIENT = replace(NODE_PACE, look_s=0.2, again_s=0.5, ping_s=0.5, silence_s=3.0, cancel_s=3.0)
+IMPATIENT = replace(NODE_PACE, look_s=0.2, again_s=0.5, ping_s=0.5, silence_s=8.0, cancel_s=5.0)
 
 
 def stop_worker() -> int:
