@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from labrunner.errors import SandboxFailed
-from labrunner.executor.cluster.homecoming import Before, Homecoming
+from labrunner.executor.cluster.homecoming import Before, Homecoming, coming_home
 from labrunner.executor.cluster.parcels import digest, pack
+from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptTiming, Completion, Failed, FileRef
 
@@ -87,6 +88,33 @@ def test_what_was_sent_out_stays_until_its_successor_is_whole(tmp_path: Path, pi
     with pytest.raises(SandboxFailed):
         come(root, pieces, completion(ref(b"another")), "replaced")
     assert (root / "workspace").is_dir()
+
+
+async def come_in_vain(root: Path, pieces: list[bytes], before: Before) -> None:
+    async with coming_home(root, before) as home:
+        home.take(pieces[0], digest(pieces[0]))
+        assert len(list(root.parent.iterdir())) == (2 if before == "replaced" else 1)
+        raise NodeLost("killed")
+
+
+async def test_what_comes_in_vain_is_not_left_beside_what_is_still_needed(
+    tmp_path: Path, pieces: list[bytes]
+) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    (root / "workspace").mkdir(parents=True)
+    with pytest.raises(NodeLost):
+        await come_in_vain(root, pieces, "replaced")
+    assert list(root.parent.iterdir()) == [root]
+    assert (root / "workspace").is_dir()
+
+
+async def test_what_came_of_an_attempt_that_was_cut_off_stays_as_evidence(
+    tmp_path: Path, pieces: list[bytes]
+) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    with pytest.raises(NodeLost):
+        await come_in_vain(root, pieces, "aside")
+    assert root.is_dir()
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:

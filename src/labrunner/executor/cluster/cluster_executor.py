@@ -21,7 +21,7 @@ from labrunner.executor.cluster.briefing import Briefing, send_tapes
 from labrunner.executor.cluster.hearing.ear import Ear, NodeFull
 from labrunner.executor.cluster.hearing.lending import Lender
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
-from labrunner.executor.cluster.homecoming import Homecoming
+from labrunner.executor.cluster.homecoming import coming_home
 from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
@@ -232,9 +232,12 @@ class RayExecutor:
         self._whereabouts[token] = node
         node.calls.add(token)
         notes.placed(token, node.name)
-        home = Homecoming(set_scene(self._context, assignment).folders.root, where.before)
+        root = set_scene(self._context, assignment).folders.root
         try:
-            async with self._lender.serve(partial(self._grant, node, token)) as desk:
+            async with (
+                coming_home(root, where.before) as home,
+                self._lender.serve(partial(self._grant, node, token)) as desk,
+            ):
                 if where.survivor is None:
                     await send_tapes(node.worker, set_scene(self._context, assignment))
                 order = AttemptOrder(assignment=assignment, survivor=where.survivor)
@@ -261,7 +264,6 @@ class RayExecutor:
                 raise cancelled from ended
             raise
         finally:
-            home.close()
             if not node.is_lost:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)

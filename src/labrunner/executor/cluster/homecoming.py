@@ -6,8 +6,11 @@ the way to it, before anybody hears how the attempt ended. What lay in the attem
 never a moment before what comes is whole, where somebody may still need it.
 """
 
+import asyncio
 import errno
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +21,7 @@ from labrunner.files.durable import storing
 from labrunner.files.strangers.hostile import open_below
 from labrunner.files.strangers.removal import remove_tree
 from labrunner.files.strangers.sealing import settle_tree
+from labrunner.files.uninterrupted import see_out
 from labrunner.records.completion import Completion, FileRef
 from labrunner.trial.preparation import set_aside
 
@@ -27,6 +31,19 @@ was sent out from here is needed until its successor is whole."""
 _CHUNK: Final = 1 << 20
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EINVAL})
 """No such file, or no plain one."""
+
+
+@asynccontextmanager
+async def coming_home(root: Path, before: Before) -> AsyncIterator["Homecoming"]:
+    """While inside, an attempt's files may come; what came in vain is not left lying about."""
+    home = Homecoming(root, before)
+    try:
+        yield home
+    except BaseException:
+        await see_out(asyncio.to_thread(home.discard), lambda: None)
+        raise
+    finally:
+        home.close()
 
 
 class Homecoming:
@@ -75,6 +92,12 @@ class Homecoming:
         if self._unpacking is not None:
             self._unpacking.close()
             self._unpacking = None
+
+    def discard(self) -> None:
+        """Remove what came beside the attempt's own place, which nobody would look for."""
+        self.close()
+        if self._place != self._root:
+            remove_tree(self._place)
 
     def _begin(self) -> Unpacking:
         if self._unpacking is None:
