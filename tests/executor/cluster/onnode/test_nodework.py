@@ -119,6 +119,15 @@ async def test_what_nobody_has_used_for_long_goes_when_a_worker_begins(
             assert not (folder / "old").exists()
 
 
+async def test_a_run_whose_lock_can_not_be_looked_at_stays(crew: NearCrew, place: NodePlace) -> None:
+    run = RunPlace.make(place, "odd")
+    (run.folder / "lock").symlink_to("lock")
+    leave_unused(run.folder)
+    async with opened(crew) as executor:
+        await executor.open(lambda: None)
+        assert run.trials.is_dir()
+
+
 async def test_a_run_that_a_worker_has_been_at_for_long_keeps_its_folder_and_all_parcels(
     crew: NearCrew, place: NodePlace
 ) -> None:

@@ -122,9 +122,11 @@ def _remove_abandoned(run: Path) -> bool:
     """Remove a run's folder, unless a worker is at it; whether none is."""
     try:
         lock = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         remove_if_possible(run)  # nobody was ever at it
         return True
+    except OSError:
+        return False  # who knows
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
