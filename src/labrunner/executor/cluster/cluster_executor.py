@@ -232,25 +232,8 @@ class RayExecutor:
         self._whereabouts[token] = node
         node.calls.add(token)
         notes.placed(token, node.name)
-        root = set_scene(self._context, assignment).folders.root
         try:
-            async with (
-                coming_home(root, where.before) as home,
-                self._lender.serve(partial(self._grant, node, token)) as desk,
-            ):
-                if where.survivor is None:
-                    await send_tapes(node.worker, set_scene(self._context, assignment))
-                order = AttemptOrder(assignment=assignment, survivor=where.survivor)
-                ear = Ear(
-                    node=node,
-                    order=order,
-                    work=where.work,
-                    notes=notes,
-                    home=home,
-                    desk=desk,
-                    nodes=self._nodes,
-                )
-                completion = await ear.hear()
+            completion = await self._hear(where, assignment, notes)
             self._losses.forget(assignment.trial_id)
             return completion
         except NodeLost as lost:
@@ -267,6 +250,25 @@ class RayExecutor:
             if not node.is_lost:
                 node.calls.discard(token)
             self._nodes.give_back(node, token)
+
+    async def _hear(self, where: Where, assignment: Assignment, notes: Notes) -> Completion:
+        node, scene = where.node, set_scene(self._context, assignment)
+        async with (
+            coming_home(scene.folders.root, where.before) as home,
+            self._lender.serve(partial(self._grant, node, assignment.token)) as desk,
+        ):
+            if where.survivor is None:
+                await send_tapes(node.worker, scene)
+            ear = Ear(
+                node=node,
+                order=AttemptOrder(assignment=assignment, survivor=where.survivor),
+                work=where.work,
+                notes=notes,
+                home=home,
+                desk=desk,
+                nodes=self._nodes,
+            )
+            return await ear.hear()
 
     async def _cancel(self, node: Node, token: str) -> None:
         """Have a node end an attempt. A worker that does not is ended itself, and the next one sweeps."""
