@@ -194,7 +194,21 @@ async def test_a_working_directory_that_is_gone_is_gone(work: Trial, way: str, a
         assert done.grader.exit_status == 126, done
 
 
-async def test_devices_and_sockets_are_left_out_and_told(work: Trial) -> None:
+@pytest.mark.parametrize("way", ["upper", "list"])
+async def test_another_name_of_a_file_of_the_image_is_the_same_file(work: Trial, way: str) -> None:
+    """An engine's list has the new names alone."""
+    work.agent = shell("cd /app; ln kept.txt b; mkdir d; ln kept.txt d/c; ln folder/inner.txt inner")
+    same = "[ kept.txt -ef b ] && [ b -ef d/c ] && [ folder/inner.txt -ef inner ]"
+    work.grader = shell(f"cd /app; {same} && cat b inner; {PASS}")
+    work.grader_changes = {"where": "fresh"}
+    work.maker = await by_list() if way == "list" else None
+    await work.carry_out()
+    assert seen(work) == ["as it was", "inner"]
+
+
+@pytest.mark.parametrize("way", ["upper", "list"])
+async def test_devices_and_sockets_are_left_out_and_told(work: Trial, way: str) -> None:
+    work.maker = await by_list() if way == "list" else None
     plant = "import socket; socket.socket(socket.AF_UNIX).bind('/app/socket')"
     work.agent = python(f"{plant}; open('/app/plain', 'w').write('x')")
     work.grader_changes = {"where": "fresh"}

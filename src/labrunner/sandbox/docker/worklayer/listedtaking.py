@@ -32,8 +32,7 @@ class ListedWork:
 
     def is_wanted(self, path: str) -> bool:
         """Whether a path is taken."""
-        spelt = path.encode(errors="surrogateescape").decode(errors="replace")
-        return spelt in self.changed or any(is_below(path, place) for place in self.whole)
+        return _as_listed(path) in self.changed or any(is_below(path, place) for place in self.whole)
 
 
 def list_work(changes: Iterable[ContainerChange], folder: str, whole: Iterable[str] = ()) -> ListedWork:
@@ -75,8 +74,10 @@ class ListedWriting:
     _folders: dict[str, tarfile.TarInfo] = field(default_factory=dict)
     _specials: dict[str, tarfile.TarInfo] = field(default_factory=dict)
     """What is neither file nor folder: its other names are written as what it is."""
-    lost: list[str] = field(default_factory=list)
-    """Other names of files that can't be links to their first one (it is not in the list, or on the other
+    _met: set[str] = field(default_factory=set)
+    """What of the list is in the archive."""
+    lost: list[tuple[str, tarfile.TarInfo]] = field(default_factory=list)
+    """Other names of files that can't be links to their first one yet (it is not in the list, or on the other
     side of the repository's border): to be asked for one by one."""
 
     def read(self, archive: tarfile.TarFile) -> None:
@@ -88,15 +89,32 @@ class ListedWriting:
             if not path and not member.isdir():
                 return self.writer.leave_out("folder")
             member = self._recognise(path, member)
-            if self.work.is_wanted(path) and not any(is_below(path, place) for place in self.hidden):
-                self._take(path, member, archive)
+            # A file of the image that has a new name comes with it: its own may be told as the second one.
+            is_same = member.islnk() and self._can_link(path, member.linkname)
+            if is_same or self.work.is_wanted(path):
+                self._met.add(_as_listed(path))
+                if not any(is_below(path, place) for place in self.hidden):
+                    self._take(path, member, archive)
+        # Sockets are in the list of an engine, and in none of its archives.
+        if sockets := len(self.work.changed - self._met):
+            self.writer.left_out["sockets"] += sockets
         return None
 
     def read_lost(self, path: str, archive: tarfile.TarFile) -> None:
-        """Write one that was lost, from an archive of it alone."""
+        """Write one that was lost, or the first name of one, from an archive of it alone."""
         member = next_member(archive)
         if member is not None and member.isreg():
             self._take(path, member, archive)
+
+    def lacks_first(self, path: str, first: str) -> bool:
+        """Whether a lost one could be a link, were its first name here, too: the image has it like that."""
+        return first not in self._written and is_of_repository(path) == is_of_repository(first)
+
+    def link(self, path: str, member: tarfile.TarInfo) -> bool:
+        """Write a lost one as a link to its first name, where that can be; whether it is written now."""
+        if self._can_link(path, member.linkname):
+            self._put_with_folders(path, member, None)
+        return path in self._written
 
     def _recognise(self, path: str, member: tarfile.TarInfo) -> tarfile.TarInfo:
         """What a member is, also where the archive has only that it is another name of something."""
@@ -117,22 +135,30 @@ class ListedWriting:
         if len(path.encode(errors="surrogateescape")) > LONGEST_PATH:
             return self.writer.leave_out("too deep")
         if member.islnk() and not self._can_link(path, member.linkname):
-            return self.lost.append(path)
+            return self.lost.append((path, member))
+        return self._put_with_folders(path, member, archive)
+
+    def _put_with_folders(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile | None) -> None:
         for folder in _above(path):
             if folder not in self._written:
                 self._put(folder, self._folders[folder], archive)
-        return self._put(path, member, archive)
+        self._put(path, member, archive)
 
     def _can_link(self, path: str, first: str) -> bool:
         return first in self._written and is_of_repository(path) == is_of_repository(first)
 
-    def _put(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+    def _put(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile | None) -> None:
         if path in self._written:
             return
         self._written.add(path)
-        content = archive.extractfile(member) if member.isreg() else None
+        content = archive.extractfile(member) if archive is not None and member.isreg() else None
         member.name = path
         self.writer.add(member, content)
+
+
+def _as_listed(path: str) -> str:
+    """A path as an engine's list spells it."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def read_names(archive: tarfile.TarFile) -> set[str]:

@@ -123,10 +123,16 @@ class LayerTaker:
         except EngineRefused as refusal:
             if not refusal.is_not_found:  # gone, with all that is listed below it
                 raise
-        for path in writing.lost:
-            full = f"{folder}/{path}"
-            pieces = self.engine.archive(self.container, full)
-            await read_archive(pieces, full, partial(writing.read_lost, path))
+        for path, member in writing.lost:
+            if writing.lacks_first(path, member.linkname):
+                await self._read_one(folder, member.linkname, writing)
+            if not writing.link(path, member):
+                await self._read_one(folder, path, writing)
+
+    async def _read_one(self, folder: str, path: str, writing: ListedWriting) -> None:
+        full = f"{folder}/{path}"
+        pieces = self.engine.archive(self.container, full)
+        await read_archive(pieces, full, partial(writing.read_lost, path))
 
     async def _removed_of_volumes(self, work: ListedWork) -> tuple[str, ...]:
         """What is not in the image's volumes any more, which no list tells."""
