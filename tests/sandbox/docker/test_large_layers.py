@@ -76,7 +76,7 @@ else:
     with open("large.log", "rb") as file:
         while piece := file.read(1 << 20):
             state.update(piece)
-    seen["large"] = state.hexdigest() == open("print").read()
+    seen["large"] = os.path.exists("print") and state.hexdigest() == open("print").read()
 print(seen)
 verdict = {"verdict": "pass" if all(seen.values()) else "fail"}
 open(os.environ["AGENTLAB_BENCHMARK_SCORE_PATH"], "w").write(json.dumps(verdict))
