@@ -18,6 +18,7 @@ from labrunner.trial.attempt import carry_out
 from labrunner.trial.phases import merged_plan
 
 if TYPE_CHECKING:  # loaded only where a run has models or lists of hosts
+    from labrunner.gateway.process.control import Lend, Stated
     from labrunner.gateway.process.owner import GatewayOwner
 
 PROBES_AT_ONCE: Final = 8
@@ -28,9 +29,18 @@ NAMED: Final = 3
 class LocalExecutor:
     """Runs each attempt in a sandbox of this machine; its files already lie where they belong."""
 
-    def __init__(self, context: TrialContext, make: Callable[[str], SandboxMaker]) -> None:
-        """Take what all attempts share, and how sandboxes of a kind are made."""
+    def __init__(
+        self,
+        context: TrialContext,
+        make: Callable[[str], SandboxMaker],
+        on_stated: "Callable[[Stated], None] | None" = None,
+    ) -> None:
+        """Take what all attempts share, and how sandboxes of a kind are made.
+
+        `on_stated` hears how the gateway stands with the run's funds, where other machines have one, too.
+        """
         self._context = context
+        self._on_stated = on_stated
         kinds = {variant.sandbox.kind for variant in context.experiment.variants}
         self._makers = {kind: make(kind) for kind in sorted(kinds)}
         self._gateway: GatewayOwner | None = None
@@ -81,6 +91,20 @@ class LocalExecutor:
         """Tell every kind of sandbox."""
         return sum([await maker.reap(self._context.mark(), keep) for maker in self._makers.values()])
 
+    async def find_gateway(self) -> bool:
+        """Speak to the gateway that an owner before us left; whether there is one. Raises SandboxFailed."""
+        from labrunner.gateway.process.introduction import find_place
+
+        if not await find_place(self._context.trials_dir).answers():
+            return False
+        await self._own_gateway().find()
+        return True
+
+    async def lend(self, lend: "Lend") -> None:
+        """Tell the gateway how the run's funds stand."""
+        if self._gateway is not None:
+            await self._gateway.lend(lend)
+
     async def close(self) -> None:
         """Close every maker, and let go of the gateway."""
         for maker in self._makers.values():
@@ -95,12 +119,16 @@ class LocalExecutor:
         task, variant = context.experiment.tasks[slot.task_idx], context.experiment.variants[slot.variant_idx]
         if not phases.demands(context.experiment, task, variant).has_doors:
             return None
+        return self._own_gateway()
+
+    def _own_gateway(self) -> "GatewayOwner":
         if self._gateway is None:
             from labrunner.gateway.process.introduction import find_place, greet
             from labrunner.gateway.process.owner import GatewayOwner
 
+            context = self._context
             hello = greet(context.experiment, context.secrets, context.trials_dir)
-            self._gateway = GatewayOwner(find_place(context.trials_dir), hello)
+            self._gateway = GatewayOwner(find_place(context.trials_dir), hello, self._on_stated)
         return self._gateway
 
     def _maker(self, assignment: Assignment) -> SandboxMaker:

@@ -28,7 +28,7 @@ class RunPaths:
     buffered.jsonl                which results went into the buffer; tells what is lost with it
     crash-<n>.json                one for each crash found on opening
     salvage/                      what opening cut off or could not read
-    gateway/                      the gateway's lock, socket and log, where agents have models
+    gateway/                      the gateway's lock, socket and log, and what nodes borrowed
     trials/<trial_id>/<attempt>/  what an attempt left
     """
 

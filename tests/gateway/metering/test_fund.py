@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labrunner.gateway.metering.allotment import Allotment
+from labrunner.gateway.metering.allotment import Allotment, Use
 from labrunner.gateway.metering.fund import Amounts, Fund, Statement, Terms
 
 NAMES = ("cost_usd", "tokens")
@@ -70,8 +70,10 @@ class Borrower:
                 break
             self.waiting.popleft()
         wanted = self.waiting[0] if self.waiting else None
-        like = None if wanted is None else {name: 4 * wanted[name] for name in NAMES}
-        if (said := self.allotment.state(self.spent, plus(both(0), *self.held), wanted, like)) is not None:
+        like = {} if wanted is None else {name: 4 * wanted[name] for name in NAMES}
+        use = Use(spent=self.spent, held=plus(both(0), *self.held), wanted=wanted, like=like)
+        is_idle = not self.held and not self.waiting
+        if (said := self.allotment.state(use, is_idle=is_idle)) is not None:
             self.said.append(said)
 
 

@@ -20,18 +20,14 @@ from labrunner.executor.cluster import rayport
 from labrunner.executor.cluster.briefing import Briefing, send_tapes
 from labrunner.executor.cluster.hearing.ear import Ear, NodeFull
 from labrunner.executor.cluster.hearing.lending import Lender
+from labrunner.executor.cluster.hearing.treasury import Treasury
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
 from labrunner.executor.cluster.homecoming import coming_home
 from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.members.rounds import ask_every
-from labrunner.executor.cluster.nodechecks import (
-    examine_node,
-    name_namesakes,
-    refuse_uncarried,
-    tell_nobody,
-)
+from labrunner.executor.cluster.nodechecks import examine_node, name_namesakes, tell_nobody
 from labrunner.executor.cluster.onnode.nodecall import DISK
 from labrunner.executor.cluster.placement import Placement, Where
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
@@ -70,6 +66,7 @@ class RayExecutor:
         self._whereabouts: dict[str, Node] = {}
         """Nodes of attempts that are not released."""
         self._lender = Lender()
+        self._treasury = Treasury(context, self._nodes)
         self._losses = Losses()
         self._code: OwnCode | None = None
         """Set where attempts are carried out by code that is not ours."""
@@ -105,10 +102,7 @@ class RayExecutor:
         await self._nodes.open()
 
     async def preflight(self) -> tuple[Check, ...]:
-        """Ask every node; what can't be had on a cluster is refused first."""
-        refused = tuple(refuse_uncarried(self._context))
-        if refused:
-            return refused
+        """Ask every node."""
         try:
             await self._nodes.join()
         except SandboxFailed as failure:
@@ -177,6 +171,7 @@ class RayExecutor:
         if (here := self._find_here()) is not None:
             own = await here.survivors()
             self._kept_here = {survivor.token for survivor in own}
+            self._treasury.refuse_others(len(own))
             found += own
         return tuple(found)
 
@@ -202,8 +197,11 @@ class RayExecutor:
         try:
             await self._nodes.close()
         finally:
-            if self._here is not None:
-                await self._here.close()
+            try:
+                await self._treasury.close()
+            finally:
+                if self._here is not None:
+                    await self._here.close()
 
     async def _begin(self, worker: RayWorker, node: str, hello: WorkerHello) -> Begun:
         """Have a worker begin: what it lacks is delivered, then it hears of the run, and its secrets."""
@@ -214,7 +212,9 @@ class RayExecutor:
         await briefing.deliver(worker)
         charge = msgspec.structs.replace(briefing.charge, node=node)
         sealed = seal(briefing.secrets, hello.key)
-        return decode(await worker.call("begin", encode(charge), sealed), Begun)
+        begun = decode(await worker.call("begin", encode(charge), sealed), Begun)
+        await self._treasury.attend(node, worker)
+        return begun
 
     async def _prepare(self) -> Briefing:
         """Look once at what every node needs. Raises InputError for what is not there any more."""
@@ -233,7 +233,10 @@ class RayExecutor:
         node.calls.add(token)
         notes.placed(token, node.name)
         try:
+            if where.survivor is not None:
+                await self._treasury.take_back(set_scene(self._context, assignment).folders.root)
             completion = await self._hear(where, assignment, notes)
+            await self._treasury.bring_home(set_scene(self._context, assignment).folders.root)
             self._losses.forget(assignment.trial_id)
             return completion
         except NodeLost as lost:

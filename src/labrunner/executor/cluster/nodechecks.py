@@ -1,4 +1,4 @@
-"""What is found out of a cluster before anything is spent: of each node, and of what no node can do."""
+"""What is found out of a cluster before anything is spent: of each node."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,9 +7,6 @@ from dataclasses import replace
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.rayport import NodeLost, RayNode
-from labrunner.experiment.options.table import find_option
-from labrunner.experiment.run_policy import LOCAL
-from labrunner.policy.budget import limits_of
 from labrunner.sandbox.door import Check
 from labrunner.trial.assignment import TrialContext
 
@@ -23,15 +20,6 @@ async def examine_node(node: Node) -> list[Check]:
         return [Check(name="node", passed=False, message=told, node=node.name)]
     except SandboxFailed as failure:
         return [Check(name="node", passed=False, message=str(failure), node=node.name)]
-
-
-def refuse_uncarried(context: TrialContext) -> list[Check]:
-    """What can't be had on a cluster."""
-    experiment = context.experiment
-    if limits_of(experiment.policy.budget) and any(each.models for each in experiment.variants):
-        told = "the gateways of nodes can't hold the run's budget together; take it away, or use "
-        return [Check(name="budget", passed=False, message=told + find_option("executor").spell(LOCAL))]
-    return []
 
 
 def name_namesakes(nodes: Iterable[RayNode]) -> list[Check]:

@@ -1,15 +1,29 @@
 """What a gateway has of a fund that it shares with others: how much is left, and what it has to say of it.
 
-Rules: what is used is never more than what was lent and not given back. What is not needed at once is given
-back while somebody else waits, and while nobody here uses anything. Pure.
+Rules: what is used is never more than what was lent and not given back. What is not used is given back while
+somebody waits who comes first, and while nobody is here who could use it. Pure.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
 from labrunner.gateway.metering.fund import Amounts, Statement, Terms
 
 _ZERO: Final = Decimal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What this gateway does with its part."""
+
+    spent: Amounts
+    held: Amounts
+    wanted: Amounts | None = None
+    """What the first of those who wait here waits for."""
+    like: Amounts = field(default_factory=dict)
+    """What could be used beside that."""
 
 
 class Allotment:
@@ -47,23 +61,27 @@ class Allotment:
         """Whoever hears next has heard nothing."""
         self._stated = None
 
-    def state(
-        self, spent: Amounts, held: Amounts, wanted: Amounts | None = None, like: Amounts | None = None
-    ) -> Statement | None:
-        """What has to be said, if anything, when so much is used and somebody waits for so much more."""
-        is_idle = wanted is None and not any(held.values())
-        used = {name: spent[name] + held[name] for name in self._granted}
+    def renew(self, names: Iterable[str]) -> None:
+        """Have these from now on, and no others: what is limited was changed."""
+        self._granted = {name: self._granted.get(name, _ZERO) for name in names}
+        self._returned = {name: self._returned.get(name, _ZERO) for name in names}
+        self.elsewhere = {name: self.elsewhere.get(name, _ZERO) for name in names}
+
+    def state(self, use: "Use", *, is_idle: bool = False) -> Statement | None:
+        """What has to be said, if anything, when so much is used; `is_idle`: nobody is here to use more."""
+        used = {name: use.spent[name] + use.held[name] for name in self._granted}
         if self._is_tight or is_idle:
             for name, amount in used.items():
                 self._returned[name] += max(_ZERO, self._granted[name] - self._returned[name] - amount)
-        is_short = wanted is not None and not self.has_room(used, wanted)
-        need = {name: used[name] + wanted[name] for name in used} if wanted is not None and is_short else {}
+        need = {}
+        if use.wanted is not None and not self.has_room(used, use.wanted):
+            need = {name: amount + use.wanted[name] for name, amount in used.items()}
         told = Statement(
             granted=dict(self._granted),
             returned=dict(self._returned),
-            spent=dict(spent),
+            spent={name: use.spent[name] for name in used},
             need=need,
-            like=dict(like or {}) if need else {},
+            like={name: use.like.get(name, _ZERO) for name in need},
         )
         if self._stated is not None and not self._is_news(self._stated, told):
             return None

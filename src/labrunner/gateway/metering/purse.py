@@ -2,15 +2,21 @@
 
 Rules: a request is let through only if all that is spent, all that is held for others and all that it can
 take stay within every cap. One that would fit if those in flight took less waits for them; one that would
-not is refused. What a request really took replaces what was held for it. One loop, no threads.
+not is refused. What a request really took replaces what was held for it. Of a cap that several gateways hold
+together, each lets through only what its allotment has. One loop, no threads.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
+from labrunner.gateway.metering.allotment import Allotment, Use
+from labrunner.gateway.metering.fund import Amounts
+
+SLICE: Final = 16
+"""What is borrowed at once is enough for so many requests."""
 Limit = Literal["cost", "tokens", "requests"]
 """What can be capped, by the word that rows use where it ended an agent."""
 PurseOwner = Literal["attempt", "run"]
@@ -24,6 +30,14 @@ class Caps:
     tokens: int | None = None
     requests: int | None = None
 
+    @property
+    def amounts(self) -> dict[str, Decimal]:
+        """Those caps that several gateways may hold together."""
+        tokens = None if self.tokens is None else Decimal(self.tokens)
+        return {
+            name: cap for name, cap in (("cost_usd", self.cost_usd), ("tokens", tokens)) if cap is not None
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
@@ -33,6 +47,16 @@ class Taking:
     """None for a model without a price."""
     tokens: int = 0
     requests: int = 0
+
+    @property
+    def amounts(self) -> dict[str, Decimal]:
+        """The same, as several gateways reckon with it."""
+        return {"cost_usd": self.cost_usd or Decimal(), "tokens": Decimal(self.tokens)}
+
+    @classmethod
+    def of(cls, amounts: Amounts) -> "Taking":
+        """Of what several gateways reckon with."""
+        return cls(cost_usd=amounts.get("cost_usd", Decimal()), tokens=int(amounts.get("tokens", 0)))
 
     def plus(self, other: "Taking") -> "Taking":
         """Both together; what has no price adds nothing."""
@@ -77,7 +101,16 @@ class Purse:
     held: Taking = field(default_factory=Taking)
     reached: CapReached | None = None
     """The first refusal: whoever runs the agent ends it by this."""
-    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    allotment: Allotment | None = None
+    """Set where the caps are held by several gateways together: what this one has of them."""
+    on_change: Callable[[], None] = lambda: None
+    """Told whenever something is held, settled or waited for."""
+    _waiting: dict[asyncio.Future[None], Taking] = field(default_factory=dict)
+
+    @property
+    def all_spent(self) -> Taking:
+        """What is spent here and, as far as is known, elsewhere."""
+        return self.spent if self.allotment is None else self.spent.plus(Taking.of(self.allotment.elsewhere))
 
     def check(self, taking: Taking) -> None:
         """Refuse what does not fit, even if all in flight took nothing. Raises CapReached, Unpriced."""
@@ -86,14 +119,17 @@ class Purse:
                 f"the {self.whose}'s cap of {self.caps.cost_usd} USD can't be held: this model has no price; "
                 "give it one under `prices` of its entry in `models:`"
             )
-        if (limit := self._find_lack(self.spent.plus(taking), taking)) is not None:
+        if (limit := self._find_lack(self.all_spent.plus(taking), taking)) is not None:
             refusal = CapReached(limit, self.whose, self._describe(limit, taking))
             self.reached = self.reached or refusal
             raise refusal
 
     def has_room(self, taking: Taking) -> bool:
         """Whether it fits though all in flight take what is held for them."""
-        return self._find_lack(self.spent.plus(self.held).plus(taking), taking) is None
+        used = self.spent.plus(self.held)
+        if self.allotment is not None:
+            return self.allotment.has_room(used.amounts, taking.amounts)
+        return self._find_lack(used.plus(taking), taking) is None
 
     def find_exceeded(self) -> Limit | None:
         """The cap that what is spent goes beyond, for callers that can't bound a request beforehand."""
@@ -102,21 +138,40 @@ class Purse:
     def hold(self, taking: Taking) -> None:
         """Set aside."""
         self.held = self.held.plus(taking)
+        self.on_change()
 
     def settle(self, held: Taking, taken: Taking) -> None:
         """Replace what was held by what was taken, and wake who waits."""
         self.held = self.held.minus(held)
         self.spent = self.spent.plus(taken)
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
+        self.wake()
+
+    def wake(self) -> None:
+        """Have those who wait look again."""
+        for future in self._waiting:
             if not future.done():
                 future.set_result(None)
+        self.on_change()
 
-    async def wait(self) -> None:
-        """Until something is settled."""
+    async def wait(self, taking: Taking) -> None:
+        """Until something is settled, or lent."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        await future
+        self._waiting[future] = taking
+        self.on_change()
+        try:
+            await future
+        finally:
+            del self._waiting[future]
+            self.on_change()
+
+    def tell_use(self) -> Use:
+        """What is done here with what is lent."""
+        spent, held = self.spent.amounts, self.held.amounts
+        first = next(iter(self._waiting.values()), None)
+        if first is None:
+            return Use(spent=spent, held=held)
+        like = {name: (SLICE - 1) * amount for name, amount in first.amounts.items()}
+        return Use(spent=spent, held=held, wanted=first.amounts, like=like)
 
     def _find_lack(self, total: Taking, taking: Taking) -> Limit | None:
         caps = self.caps
@@ -129,7 +184,7 @@ class Purse:
         return None
 
     def _describe(self, limit: Limit, taking: Taking) -> str:
-        caps, spent = self.caps, self.spent
+        caps, spent = self.caps, self.all_spent
         wanted = f"{_write(spent.cost_usd)} spent, and this request can cost {_write(taking.cost_usd)}"
         cap, told, name = {
             "cost": (f"{caps.cost_usd} USD", wanted, "cost_usd"),
@@ -174,7 +229,7 @@ async def reserve(purses: Sequence[Purse], taking: Taking) -> Hold:
         full = next((purse for purse in purses if not purse.has_room(taking)), None)
         if full is None:
             break
-        await full.wait()
+        await full.wait(taking)
     for purse in purses:
         purse.hold(taking)
     return Hold(purses, taking)

@@ -104,7 +104,8 @@ class Attendance:
             party = await asyncio.to_thread(self._make_party, admitted)
         else:
             party = self._make_party(admitted)
-        if party.caller is not None:  # the run was recounted before these had rows
+        # The run was recounted before these had rows; what was borrowed was counted when it was lent.
+        if party.caller is not None and self._purse.allotment is None:
             self._purse.spent = self._purse.spent.plus(sum_takings(party.caller.journal.settled))
         return party
 

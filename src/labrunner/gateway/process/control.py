@@ -10,11 +10,12 @@ import msgspec
 
 from labrunner.experiment.run_policy import ReplayMode
 from labrunner.gateway.dialects.speech import Dialect
+from labrunner.gateway.metering.fund import Amounts, Statement, Terms
 from labrunner.gateway.metering.purse import Limit
 from labrunner.policy.capacity import CONNECTIONS, RETRIES
 from labrunner.records.encoding.ids import Ids
 
-VERSION = 2
+VERSION = 3
 
 
 class ToldPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     trials: str
     """The folder of all trials' folders: what they spent is written there."""
     version: int = VERSION
+    is_lent: bool = False
+    """Whether money and connections are lent by whoever owns the run, for it has other gateways, too."""
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -105,6 +108,14 @@ class Dismiss(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     visit: str
 
 
+class Lend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How the run's funds stand with this gateway."""
+
+    money: Terms | None = None
+    places: Mapping[str, Terms] = {}
+    """Connections, by provider."""
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """So it is."""
 
@@ -145,11 +156,24 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     message: str
 
 
-Request = Hello | Listen | Admit | Dismiss
+class Stated(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How a gateway stands with the run's funds: those of which there is something to say."""
+
+    instance: str
+    """Which process this is; empty where none is there."""
+    money: Statement | None = None
+    places: Mapping[str, Statement] = {}
+    most: Mapping[str, int] = {}
+    """How many connections each provider may have, over all gateways."""
+    ended: Mapping[str, Amounts] = {}
+    """What processes before this one spent, as far as that is known."""
+
+
+Request = Hello | Listen | Admit | Dismiss | Lend
 Reply = Done | Listening | Refused
 Halting = Capped | Missed
 """What ends an agent."""
-Event = Halting | Broken
+Event = Halting | Broken | Stated
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -23,9 +23,11 @@ import msgspec
 from labrunner.errors import AttemptFailed, LabError
 from labrunner.gateway.hosts.resolving import open_resolver
 from labrunner.gateway.hosts.visitor import HostService
+from labrunner.gateway.metering.lentrecord import read_lent, sum_away
 from labrunner.gateway.metering.pricelist import OwnPrice, PriceList
 from labrunner.gateway.metering.purse import Purse
 from labrunner.gateway.process.attendance import Attendance, make_caps
+from labrunner.gateway.process.borrowing import Borrowing
 from labrunner.gateway.process.channel import Channel, ChannelClosed
 from labrunner.gateway.process.control import (
     VERSION,
@@ -36,6 +38,7 @@ from labrunner.gateway.process.control import (
     Event,
     Hello,
     Inquiry,
+    Lend,
     Listen,
     Message,
     Refused,
@@ -76,10 +79,11 @@ class Daemon:
         self._turnstiles: dict[str, Turnstile] = {}
         self._stack = AsyncExitStack()
         self._purse = Purse(whose="run", setting="budget", caps=make_caps(ToldCaps()))
-        self._is_recounted = False
+        self._is_recounted = self._is_lent = False
         resolve = self._stack.enter_context(open_resolver())
         services = Services(models=Service(links=self._links), hosts=HostService(resolve=resolve))
         self._attendance = Attendance(services, self._purse, self._tell)
+        self._borrowing = Borrowing(place.folder, self._purse, self._tell, lambda: self._attendance.is_empty)
         self._heard: dict[asyncio.Task[None], Channel] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._in_order = asyncio.Lock()
@@ -103,6 +107,7 @@ class Daemon:
                 self._place.leave()
                 await self._hang_up()
                 await self._attendance.close()
+                self._borrowing.close()
 
     async def _until_unneeded(self) -> None:
         try:
@@ -193,19 +198,26 @@ class Daemon:
                 await self._attendance.admit(request)
             case Dismiss(visit=visit):
                 await self._attendance.dismiss(visit)
+                self._borrowing.look()
+            case Lend():
+                self._borrowing.take(request)
         return Done()
 
     async def _welcome(self, hello: Hello) -> Reply:
         if hello.version != VERSION:
             return Refused(reason="gateway", message="this gateway is of another version of labrunner")
+        self._is_lent = hello.is_lent
         for told in hello.models:
             if self._models.get(told.name) != told:
                 link = open_told(told, make_entry(told), self._find_turnstile(told, hello.models))
                 self._links[told.name] = await self._stack.enter_async_context(link)
                 self._models[told.name] = told
         self._purse.caps, self._purse.reached = make_caps(hello.budget), None
-        if not self._is_recounted:
-            self._purse.spent = await asyncio.to_thread(sum_run, Path(hello.trials))
+        if hello.is_lent:
+            self._borrowing.begin()
+        elif not self._is_recounted:
+            paid = await asyncio.to_thread(sum_run, Path(hello.trials))
+            self._purse.spent = paid.plus(sum_away(read_lent(self._place.folder)))
             self._is_recounted = True
         return Done()
 
@@ -215,7 +227,10 @@ class Daemon:
         most = min(each.max_connections for each in (told, *others) if _find_address(each) == place)
         known = self._turnstiles.get(place)
         if known is None or known.most != most:
-            known = self._turnstiles[place] = Turnstile(most)
+            # A script's answers come from this process: there is nobody to share them with.
+            is_lent = self._is_lent and told.script is None
+            slots = self._borrowing.find_slots(place, most) if is_lent else None
+            known = self._turnstiles[place] = Turnstile(most, slots)
         return known
 
     def _tell(self, event: Event) -> None:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from labrunner.errors import SandboxFailed, StoreError
 from labrunner.gateway.process.channel import Channel, ChannelClosed
 from labrunner.gateway.process.control import (
@@ -25,6 +27,7 @@ from labrunner.gateway.process.control import (
     Halting,
     Hello,
     Inquiry,
+    Lend,
     Listen,
     Listening,
     Message,
@@ -32,6 +35,7 @@ from labrunner.gateway.process.control import (
     Refused,
     Reply,
     Request,
+    Stated,
     Told,
 )
 from labrunner.gateway.process.place import GatewayPlace
@@ -71,10 +75,13 @@ class _Line:
 class GatewayOwner:
     """Speaks to one run's gateway. Used in one event loop; `close` lets go of it."""
 
-    def __init__(self, place: GatewayPlace, hello: Hello) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self, place: GatewayPlace, hello: Hello, on_stated: Callable[[Stated], None] | None = None
+    ) -> None:
+        """Start nothing yet; `on_stated` is told by whoever has borrowed how it stands."""
         self._place = place
-        self._hello = hello
+        self._hello = msgspec.structs.replace(hello, is_lent=on_stated is not None)
+        self._on_stated = on_stated
         self._line: _Line | None = None
         self._admitted: dict[str, Admitted] = {}
         self._shared: dict[str, Listening] = {}
@@ -122,6 +129,16 @@ class GatewayOwner:
         Its calls are on disk on return. Raises SandboxFailed.
         """
         await self._ask(Dismiss(visit=visit))
+
+    async def find(self) -> None:
+        """Speak to the process that is there, or to one that is started. Raises SandboxFailed."""
+        await self._connect()
+
+    async def lend(self, lend: Lend) -> None:
+        """Tell whoever answers now how the run's funds stand; who comes later says first how it stands."""
+        with suppress(ChannelClosed):
+            if self._line is not None:
+                await self._ask_on(self._line, lend)
 
     async def close(self) -> None:
         """Let go. The process ends when nobody is left; one that was started here is seen to end."""
@@ -231,6 +248,10 @@ class GatewayOwner:
                 pass  # a gateway asks nothing
 
     def _heed(self, event: Event) -> None:
+        if isinstance(event, Stated):
+            if self._on_stated is not None:
+                self._on_stated(event)
+            return
         known = self._admitted.get(event.visit)
         match event:
             case Capped() | Missed() if known is not None:

@@ -62,6 +62,15 @@ class GatewayPlace:
         with self._short("socket") as path:
             return await asyncio.open_unix_connection(path)
 
+    async def answers(self) -> bool:
+        """Whether a process is there."""
+        try:
+            _, writer = await self.connect()
+        except OSError:
+            return False
+        writer.close()
+        return True
+
     def leave(self) -> None:
         """Remove what nobody finds anybody by any more."""
         (self.folder / "socket").unlink(missing_ok=True)

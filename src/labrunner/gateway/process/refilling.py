@@ -27,8 +27,17 @@ def sum_attempt(folder: Path) -> Taking:
 
 def sum_run(trials: Path) -> Taking:
     """What all attempts of a run paid, those that were cut off too. Raises DamagedRun."""
+    return _sum_paid(trials.glob(f"*/*/{CALLS}"))
+
+
+def sum_paid(folder: Path) -> Taking:
+    """What an attempt paid. Raises DamagedRun."""
+    return _sum_paid(folder.glob(CALLS))
+
+
+def _sum_paid(paths: Iterable[Path]) -> Taking:
     total = Taking()
-    for path in trials.glob(f"*/*/{CALLS}"):
+    for path in paths:
         paid = (row for row in read_calls(path.parent) if row.replayed is None)
         total = total.plus(sum_takings(paid))
     return total

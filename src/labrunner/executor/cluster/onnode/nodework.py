@@ -8,7 +8,7 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +20,7 @@ import msgspec
 from labrunner.executor.cluster.delivery import read_experiment, relocate
 from labrunner.executor.cluster.onnode.broughtcode import bring_carrier
 from labrunner.executor.cluster.onnode.nodecall import NodeCall
+from labrunner.executor.cluster.onnode.nodefunds import NodeFunds
 from labrunner.executor.cluster.onnode.nodeplace import VARIABLE, NodePlace, RunPlace
 from labrunner.executor.cluster.parcels import Unpacking
 from labrunner.executor.cluster.tidings import AttemptOrder, Begun, Charge
@@ -32,6 +33,7 @@ from labrunner.files.durable import put_whole
 from labrunner.files.host import boot_id
 from labrunner.files.strangers.masking import make_masker
 from labrunner.files.strangers.removal import remove_if_possible, remove_tree
+from labrunner.gateway.process.control import Lend
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
 from labrunner.sandbox import registry
@@ -69,7 +71,9 @@ class NodeWork:
         self._context = context
         self._lock = lock
         self._has_carrier = carrier is not None
-        self._local = carrier or LocalExecutor(context, registry.remember())
+        self._funds = NodeFunds()
+        self._own = LocalExecutor(context, registry.remember(), self._funds.hear)
+        self._local = carrier or self._own
         self._masker = make_masker(context.secrets)
         self._calls: dict[str, NodeCall] = {}
         self._under_way: dict[str, Path] = {}
@@ -138,6 +142,14 @@ class NodeWork:
         if (call := self._calls.get(token)) is not None:
             await call.cancel()
             self._stop_remembering(token)
+
+    def statements(self) -> AsyncIterator[bytes]:
+        """How the gateway here stands with the run's funds."""
+        return self._funds.messages(None if self._has_carrier else self._own, self._context.trials_dir)
+
+    async def lend(self, lend: Lend) -> None:
+        """Tell the gateway here how the run's funds stand."""
+        await self._own.lend(lend)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what is left of an attempt here: what stays of it lies where the run does."""

@@ -17,6 +17,7 @@ from labrunner.executor.cluster.parcels import BadParcel, Unpacking
 from labrunner.executor.cluster.strongbox import Strongbox
 from labrunner.executor.cluster.tidings import AttemptOrder, Charge, NodeFailure, WorkerHello
 from labrunner.executor.door import Discard
+from labrunner.gateway.process.control import Lend
 from labrunner.trial.assignment import Assignment
 from labrunner.version import VERSION
 
@@ -94,6 +95,15 @@ class Worker:
                 yield told
         finally:
             work.forget(asked.assignment.token)
+
+    async def statements(self) -> AsyncIterator[bytes]:
+        """How the gateway here stands with the run's funds; never ends while it works."""
+        async for told in self._at_work().statements():
+            yield told
+
+    async def lend(self, lend: bytes) -> None:
+        """How the run's funds stand with the gateway here."""
+        await self._at_work().lend(tidings.decode(lend, Lend))
 
     async def acknowledge(self, token: str, seq: int) -> None:
         """A note has been heard."""

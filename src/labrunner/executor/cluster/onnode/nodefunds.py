@@ -1,0 +1,40 @@
+"""The run's funds on a node: what its gateway says of them goes to the coordinator."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from labrunner.executor.cluster import tidings
+from labrunner.executor.local import LocalExecutor
+from labrunner.gateway.process.control import Stated
+
+
+class NodeFunds:
+    """What is said of them here."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._said: asyncio.Queue[Stated | None] = asyncio.Queue()
+
+    def hear(self, stated: Stated) -> None:
+        """The gateway says how it stands."""
+        self._said.put_nowait(stated)
+
+    async def messages(self, local: LocalExecutor | None, trials: Path) -> AsyncIterator[bytes]:
+        """What is said, until nobody says anything any more; first, how things stand here."""
+        if local is None or not await local.find_gateway():
+            self.hear(await asyncio.to_thread(_look, trials))
+        while (said := await self._said.get()) is not None:
+            yield tidings.encode(said)
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._said.put_nowait(None)
+
+
+def _look(trials: Path) -> Stated:
+    """How things stand where no gateway is."""
+    from labrunner.gateway.process.borrowing import read_ended
+    from labrunner.gateway.process.introduction import find_place
+
+    return Stated(instance="", ended=read_ended(find_place(trials).folder))

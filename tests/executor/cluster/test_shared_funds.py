@@ -1,0 +1,156 @@
+"""Runs on a real cluster whose nodes' gateways share the run's budget, and connections to a provider."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.gateway.experiments import CLIENT
+from tests.kit.gateway.killable import Killable
+from tests.kit.gateway.provider import Provider, run_provider
+
+pytestmark = [
+    pytest.mark.bwrap,
+    pytest.mark.timeout(400),  # a cluster is a dozen processes of Python
+]
+
+NAMES = ("n1", "n2")
+ASK_OFTEN = (
+    CLIENT
+    + """
+open("answer.txt", "w").write("".join(ask(messages=[{"role": "user", "content": str(n)}]) for n in range(12)))
+"""
+)
+BUDGET = Decimal("0.015")
+LARGEST = Decimal("0.0022")
+"""More than a request of the kit can cost; it costs 0.00042."""
+REFUSAL = re.compile(
+    rf"the run's cap of {BUDGET} USD is reached: 0\.0\d+ spent, and this request can cost 0\.002\d*; "
+    r"to allow more, raise budget\.cost_usd"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    pytest.importorskip("ray", reason="needs labrunner[ray]")
+    made = RayCluster.make()
+    try:
+        for name in NAMES:
+            made.start(name)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    async with run_provider() as running:
+        yield running
+
+
+def on_nodes(cluster: RayCluster, per_node: int = 2) -> str:
+    return f"executor: {{kind: ray, address: '{cluster.address}', per_node: {per_node}}}\n"
+
+
+def make(folder: Path, provider: Provider, more: str, *words: str, tasks: int) -> Killable:
+    lab = Killable(
+        folder=folder,
+        url=provider.url,
+        sandbox="{kind: bubblewrap}",
+        more=more,
+        agent=ASK_OFTEN,
+        tasks=tasks,
+        words=words,
+    )
+    lab.write()
+    return lab
+
+
+async def run_to_its_end(lab: Killable) -> tuple[int | None, str]:
+    process = await lab.start()
+    _, told = await asyncio.wait_for(process.communicate(), 200)
+    return process.returncode, told.decode()
+
+
+def count_spent(lab: Killable) -> Decimal:
+    return sum((Decimal(repr(call.cost_usd or 0.0)) for call in lab.calls()), Decimal())
+
+
+async def test_a_budget_that_runs_out_on_two_nodes_is_kept_and_used_up_as_here(
+    tmp_path: Path, cluster: RayCluster, provider: Provider
+) -> None:
+    budget = f"budget: {{cost_usd: {BUDGET}}}\n"
+    ends: list[Any] = []
+    for name, more in (("here", ""), ("there", on_nodes(cluster))):
+        lab = make(tmp_path / name, provider, budget + more, tasks=4)
+        code, told = await run_to_its_end(lab)
+        assert code == 1, told
+        assert BUDGET - LARGEST <= count_spent(lab) <= BUDGET
+        capped = [call.cap for call in lab.calls() if call.cap is not None]
+        assert {(cap.whose, cap.limit) for cap in capped} == {("run", "cost")}
+        for refused in (call.error.message for call in lab.calls() if call.cap is not None and call.error):
+            assert REFUSAL.fullmatch(refused), refused
+        ends.append(json.loads((lab.run / "status.json").read_bytes()))
+    here, there = ([end["status"], re.sub(r"[\d.]+", "N", end["error"]["message"])] for end in ends)
+    assert here == there
+    assert "is used up" in here[1]
+    assert "another request could have gone over it" in here[1]
+
+
+async def test_of_the_connections_of_a_run_there_are_never_more_on_two_nodes(
+    tmp_path: Path, cluster: RayCluster, provider: Provider
+) -> None:
+    provider.dice = Random(1)
+    more = on_nodes(cluster, per_node=3)
+    lab = make(tmp_path / "run", provider, more, "--max-connections", "2", tasks=6)
+    await lab.finish()
+    assert provider.peak == 2
+    assert len(provider.got) == 6 * 12
+    # None has to wait until another node is done.
+    began = {name: begun_at(lab, name) for name in NAMES}
+    assert all(began.values())
+    assert min(len(began["n1"]), len(began["n2"])) >= 12
+
+
+def begun_at(lab: Killable, node: str) -> list[str]:
+    """When calls of a node's attempts began."""
+    lines = (lab.run / "facts/timings.jsonl").read_bytes().splitlines()
+    there = {
+        row["ids"]["trial_id"]
+        for row in map(json.loads, lines)
+        for each in row["attempts"]
+        if each.get("node") == node
+    }
+    return sorted(call.started_at for call in lab.calls() if call.ids.trial_id in there)
+
+
+async def test_connections_of_a_worker_that_is_killed_come_back(
+    tmp_path: Path, cluster: RayCluster, provider: Provider
+) -> None:
+    provider.gate = asyncio.Event()
+    more = f"budget: {{cost_usd: {8 * BUDGET}}}\n" + on_nodes(cluster, per_node=1)
+    lab = make(tmp_path / "run", provider, more, "--max-connections", "2", tasks=4)
+    process = await lab.start()
+    async with asyncio.timeout(120):
+        while provider.active < 2:
+            assert process.returncode is None, (await process.communicate())[1].decode()
+            await asyncio.sleep(0.05)
+    [worker] = cluster.nodes["n2"].pids("ray::Worker")
+    os.kill(worker, signal.SIGKILL)
+    async with asyncio.timeout(120):
+        while len(provider.got) < 3 or provider.active < 2:  # another attempt has what that one had
+            await asyncio.sleep(0.05)
+    provider.gate.set()
+    _, told = await asyncio.wait_for(process.communicate(), 200)
+    assert process.returncode == 0, told.decode()
+    assert provider.peak == 2
+    assert count_spent(lab) <= 8 * BUDGET
