@@ -1,4 +1,4 @@
-"""Runs on a real cluster whose nodes' gateways share the run's budget, and connections to a provider."""
+"""Runs on a real cluster whose nodes' gateways share the run's budget, its connections, and its outages."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ import pytest
 from tests.kit.executor.rayclusters import RayCluster
 from tests.kit.gateway.experiments import CLIENT
 from tests.kit.gateway.killable import Killable
-from tests.kit.gateway.provider import Provider, run_provider
+from tests.kit.gateway.provider import Fail, Provider, run_provider
 
 pytestmark = [
     pytest.mark.bwrap,
@@ -30,6 +30,16 @@ ASK_OFTEN = (
 open("answer.txt", "w").write("".join(ask(messages=[{"role": "user", "content": str(n)}]) for n in range(12)))
 """
 )
+GIVES_UP = (
+    CLIENT
+    + """
+said = ask()
+if not said.startswith("{"):
+    sys.exit(3)
+open("answer.txt", "w").write(said)
+"""
+)
+"""An agent that ends with an error of its own where its model gives none."""
 BUDGET = Decimal("0.015")
 LARGEST = Decimal("0.0022")
 """More than a request of the kit can cost; it costs 0.00042."""
@@ -61,13 +71,15 @@ def on_nodes(cluster: RayCluster, per_node: int = 2) -> str:
     return f"executor: {{kind: ray, address: '{cluster.address}', per_node: {per_node}}}\n"
 
 
-def make(folder: Path, provider: Provider, more: str, *words: str, tasks: int) -> Killable:
+def make(
+    folder: Path, provider: Provider, more: str, *words: str, tasks: int, agent: str = ASK_OFTEN
+) -> Killable:
     lab = Killable(
         folder=folder,
         url=provider.url,
         sandbox="{kind: bubblewrap}",
         more=more,
-        agent=ASK_OFTEN,
+        agent=agent,
         tasks=tasks,
         words=words,
     )
@@ -154,3 +166,24 @@ async def test_connections_of_a_worker_that_is_killed_come_back(
     assert process.returncode == 0, told.decode()
     assert provider.peak == 2
     assert count_spent(lab) <= 8 * BUDGET
+
+
+async def test_failures_on_two_nodes_are_one_row_that_opens_the_breaker(
+    tmp_path: Path, cluster: RayCluster, provider: Provider
+) -> None:
+    provider.plan.extend([Fail(status=401, kind="invalid_api_key")] * 100)
+    # No node alone can have as many in a row before it waits for its places.
+    more = "fail_on_error: false\nbreaker: {after: 4, give_up_after_s: 1}\n" + on_nodes(cluster, per_node=2)
+    lab = make(tmp_path / "run", provider, more, tasks=12, agent=GIVES_UP)
+    code, told = await run_to_its_end(lab)
+    assert code == 1, told
+    status = json.loads((lab.run / "status.json").read_bytes())
+    assert "breaker.give_up_after_s" in status["error"]["message"]
+    [outage] = json.loads((lab.run / "facts/outages.json").read_bytes())["outages"]
+    assert outage["cause"] == "account"
+    assert 4 <= len(provider.got) < 12  # those in flight, and none once it was open
+    provider.plan.clear()
+    await lab.finish()
+    tried = [json.loads(line) for line in (lab.run / "facts/timings.jsonl").read_bytes().splitlines()]
+    assert {each["node"] for row in tried for each in row["attempts"]} == set(NAMES)
+    assert len(lab.answers()) == 12
