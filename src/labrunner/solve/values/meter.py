@@ -122,7 +122,7 @@ class Meter:
     async def _reserve(self, bound: Decimal, *, is_whole: bool) -> Hold:
         purse = self._purse
         while not is_whole and purse.held.cost_usd:
-            await purse.wait()
+            await purse.wait(Taking(cost_usd=bound))
         left = (purse.caps.cost_usd or Decimal()) - (purse.spent.cost_usd or Decimal())
         return await reserve([purse], Taking(cost_usd=bound if is_whole else max(bound, left)))
 
