@@ -9,8 +9,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -18,10 +18,13 @@ from typing import Any, Final, Protocol, TypeVar
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.executor.cluster.head import check_head, refuse
 from labrunner.executor.cluster.strongbox import INSTALL
+from labrunner.executor.cluster.wire.nearend import NearEnd, Unanswered
 from labrunner.experiment.options.table import flag
 
-MOST_CALLS: Final = 100_000
-"""Calls under way at a worker: it decides itself what it takes."""
+MOST_CALLS: Final = 8
+"""Of Ray's, under way at a worker: who it is, a batch there, a batch back. The wire carries all others."""
+FIRST: Final = "introduce"
+"""Asked before it is known whether the other end has the same wire."""
 _NAMESPACE: Final = "labrunner"
 T = TypeVar("T")
 
@@ -154,12 +157,17 @@ class RayWorker:
         self._actor = actor
         self._is_killed = False
         self._waits: set[asyncio.Timeout] = set()
+        self._wire = NearEnd(self._hear, self._take)
 
     async def call(self, name: str, *words: object) -> bytes:
         """Ask it something. Raises NodeLost, and SandboxFailed for what it says is wrong."""
         from labrunner.executor.cluster.tidings import NodeFailure, decode
 
-        answer: bytes = await self._await(getattr(self._actor, name).remote(*words))
+        if name == FIRST:
+            answer: bytes = await self._await(self._actor.introduce.remote())
+        else:
+            with self._on_the_wire():
+                answer = await self._wire.ask(name, *words)
         if answer[:1] == b"-":
             broken = decode(answer[1:], NodeFailure)
             raise SandboxFailed(broken.reason, broken.message)
@@ -167,18 +175,16 @@ class RayWorker:
 
     async def tell(self, name: str, *words: object) -> None:
         """Tell it something that it has no answer to."""
-        await self._await(getattr(self._actor, name).remote(*words))
+        with self._on_the_wire():
+            await self._wire.ask(name, *words)
 
     async def stream(self, name: str, *words: object) -> AsyncIterator[bytes]:
         """Ask it something that has many answers."""
-        answers = getattr(self._actor, name).options(num_returns="streaming").remote(*words)
-        while True:
-            async with self._while_it_lives():
-                try:
-                    told: bytes = await (await anext(answers))
-                except StopAsyncIteration:
-                    return
-            yield told
+        async with aclosing(self._wire.stream(name, *words)) as answers:
+            with self._on_the_wire():
+                async for told in answers:
+                    self._check()
+                    yield told
 
     def kill(self) -> None:
         """End it, if it still lives; whoever waits for it hears at once that it is lost."""
@@ -190,21 +196,34 @@ class RayWorker:
         with suppress(ray.exceptions.RayError, RuntimeError, ValueError):
             ray.kill(self._actor, no_restart=True)
 
-    async def _await(self, answer: Any) -> Any:  # noqa: ANN401 - Ray's own
-        async with self._while_it_lives():
-            return await answer
+    @contextmanager
+    def _on_the_wire(self) -> Iterator[None]:
+        self._check()
+        try:
+            yield
+        except Unanswered as error:
+            raise NodeLost(str(error)) from error
 
-    @asynccontextmanager
-    async def _while_it_lives(self) -> AsyncIterator[None]:
-        import ray
-
+    def _check(self) -> None:
         if self._is_killed:
             raise NodeLost("its worker was ended")
+
+    async def _hear(self, batch: bytes) -> None:
+        await self._await(self._actor.hear.remote(batch))
+
+    async def _take(self) -> bytes:
+        batch: bytes = await self._await(self._actor.take.remote())
+        return batch
+
+    async def _await(self, answer: Any) -> Any:  # noqa: ANN401 - Ray's own
+        import ray
+
+        self._check()
         try:
             async with asyncio.timeout(None) as wait:
                 self._waits.add(wait)
                 try:
-                    yield
+                    return await answer
                 finally:
                     self._waits.discard(wait)
         except ray.exceptions.RayError as error:

@@ -16,6 +16,7 @@ from labrunner.executor.cluster.onnode.nodework import NodeWork
 from labrunner.executor.cluster.parcels import BadParcel, Unpacking
 from labrunner.executor.cluster.strongbox import Strongbox
 from labrunner.executor.cluster.tidings import AttemptOrder, Charge, NodeFailure, WorkerHello
+from labrunner.executor.cluster.wire.farend import FarEnd
 from labrunner.executor.door import Discard
 from labrunner.gateway.process.control import Lend
 from labrunner.trial.assignment import Assignment
@@ -33,6 +34,15 @@ class Worker:
         self._work: NodeWork | None = None
         self._arrivals: dict[str, ParcelArrival] = {}
         self._folders: dict[str, Unpacking] = {}
+        self._wire: FarEnd | None = None
+
+    async def hear(self, batch: bytes) -> None:
+        """Take what the coordinator asks, in one batch; answers are taken with `take`."""
+        self._at_wire().hear(batch)
+
+    async def take(self) -> bytes:
+        """The next batch of what is answered, once there is anything."""
+        return await self._at_wire().take()
 
     async def introduce(self) -> bytes:
         """Say who this is."""
@@ -135,6 +145,11 @@ class Worker:
         self._box = Strongbox()
         self._place = await asyncio.to_thread(NodePlace.make, self._node)
         return WorkerHello(version=VERSION, host=platform.node(), key=self._box.key)
+
+    def _at_wire(self) -> FarEnd:
+        if self._wire is None:
+            self._wire = FarEnd(self)
+        return self._wire
 
     def _there(self) -> NodePlace:
         if self._place is None:
