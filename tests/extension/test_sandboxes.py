@@ -93,7 +93,8 @@ def test_what_a_foreign_kind_left_is_cleaned_away(tmp_path: Path) -> None:
         "LOUD_LEFT": str(left),
         "DOCKER_HOST": f"unix://{tmp_path}/no-engine",
     }
-    (found,) = lab("clean", "--list", "--json", cwd=tmp_path, env=env).json()
-    assert (found["whose"], found["containers"]) == ("nobody", [str(left / "box")])
+    # Who was killed elsewhere on this machine may have left something, too.
+    found = lab("clean", "--list", "--json", cwd=tmp_path, env=env).json()
+    assert [each["containers"] for each in found if each["whose"] == "nobody"] == [[str(left / "box")]]
     assert lab("clean", "--yes", cwd=tmp_path, env=env).code == 0
     assert list(left.iterdir()) == []

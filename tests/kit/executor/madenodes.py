@@ -105,6 +105,8 @@ class MadeCluster:
     nodes: dict[str, MadeNode] = field(init=False)
     begun: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Tokens of each trial's agents, in the order in which they began."""
+    ended: int = 0
+    """How many attempts have come to an end that was told."""
     swept: set[str] = field(default_factory=set)
     """Containers that were removed as nobody's, by token."""
     on_grading: Callable[[str], Awaitable[None]] | None = None
@@ -303,6 +305,7 @@ class MadeWorker(RayWorker):
             if cluster.on_grading is not None:
                 await cluster.on_grading(self._node.name)
             yield encode(GoneTold())
+        cluster.ended += 1
         yield encode(Ended(completion=ended))
 
     async def _see_end(

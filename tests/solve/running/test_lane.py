@@ -229,6 +229,13 @@ async def test_no_exception_of_work_gets_past_what_catches_errors(
         await lanes.run("leaving", leave)
 
 
+async def test_a_lane_that_has_ended_may_still_be_asked_for_a_sign_of_life() -> None:
+    lane = lane_module.Lane(1, Mailbox(asyncio.get_running_loop()), QUICK)
+    lane.close()
+    assert lane.loop.is_closed()
+    lane.beat()
+
+
 async def test_many_letters_wake_a_loop_once() -> None:
     class Counting(asyncio.SelectorEventLoop):
         wakes = 0

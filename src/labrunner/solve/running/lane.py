@@ -115,8 +115,12 @@ class Lane:
             self.working.discard(name)
 
     def beat(self) -> None:
-        """Ask for a sign of life."""
-        self.loop.call_soon_threadsafe(self._answer)
+        """Ask for a sign of life; a lane that has ended meanwhile gives none."""
+        try:
+            self.loop.call_soon_threadsafe(self._answer)
+        except RuntimeError:
+            if not self.loop.is_closed():
+                raise
 
     def _keeper(self) -> str:
         """The trial that is at work this moment."""
