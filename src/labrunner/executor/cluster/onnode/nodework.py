@@ -72,8 +72,10 @@ class NodeWork:
         self._lock = lock
         self._has_carrier = carrier is not None
         self._funds = NodeFunds()
-        self._own = LocalExecutor(context, registry.remember(), self._funds.hear)
-        self._local = carrier or self._own
+        self._own: LocalExecutor | None = None
+        if carrier is None:  # beside one it is not made: it refuses tasks without a sandbox
+            carrier = self._own = LocalExecutor(context, registry.remember(), self._funds.hear)
+        self._local = carrier
         self._masker = make_masker(context.secrets)
         self._calls: dict[str, NodeCall] = {}
         self._under_way: dict[str, Path] = {}
@@ -145,11 +147,12 @@ class NodeWork:
 
     def statements(self) -> AsyncIterator[bytes]:
         """How the gateway here stands with the run's funds."""
-        return self._funds.messages(None if self._has_carrier else self._own, self._context.trials_dir)
+        return self._funds.messages(self._own, self._context.trials_dir)
 
     async def lend(self, lend: Lend) -> None:
         """Tell the gateway here how the run's funds stand."""
-        await self._own.lend(lend)
+        if self._own is not None:
+            await self._own.lend(lend)
 
     async def release(self, assignment: Assignment, drop: Discard) -> None:
         """Throw away what is left of an attempt here: what stays of it lies where the run does."""
