@@ -279,6 +279,22 @@ def test_what_a_borrower_had_that_is_lost_is_free_or_spent(leaves_account: bool)
     assert two.refused == 1
 
 
+def test_an_answer_dearer_than_its_bound_is_told_though_nobody_waits() -> None:
+    world = World(100)
+    world.add()
+    one = world.everybody[0]
+    one.ask(both(60))
+    settle_all_messages(world)
+    lent = world.fund.loans[one.name].granted["cost_usd"]
+    one.held, one.spent = [], both(lent)
+    one.go_on()
+    assert not one.said  # it is taken to be gone already
+    one.spent = both(lent + 5)
+    one.go_on()
+    settle_all_messages(world)
+    assert world.fund.find_free("cost_usd") == 95 - lent
+
+
 def test_one_that_nobody_knew_has_what_it_says() -> None:
     fund = Fund({"connections": Decimal(4)})
     known = {"connections": Decimal(3)}

@@ -57,6 +57,11 @@ class Allotment:
                 self._stated = None  # it may be taken for waiting still: it has to hear
         self.elsewhere, self._is_tight = terms.elsewhere, terms.is_tight
 
+    def free(self, used: Amounts) -> None:
+        """No more than that is used now: what this leaves goes to who comes first, not to who waits here."""
+        if self._is_tight:
+            self._give_back(used)
+
     def forget_stated(self) -> None:
         """Whoever hears next has heard nothing."""
         self._stated = None
@@ -71,8 +76,7 @@ class Allotment:
         """What has to be said, if anything, when so much is used; `is_idle`: nobody is here to use more."""
         used = {name: use.spent[name] + use.held[name] for name in self._granted}
         if self._is_tight or is_idle:
-            for name, amount in used.items():
-                self._returned[name] += max(_ZERO, self._granted[name] - self._returned[name] - amount)
+            self._give_back(used)
         need = {}
         if use.wanted is not None and not self.has_room(used, use.wanted):
             need = {name: amount + use.wanted[name] for name, amount in used.items()}
@@ -88,7 +92,14 @@ class Allotment:
         self._stated = told
         return told
 
+    def _give_back(self, used: Amounts) -> None:
+        for name in self._granted:
+            self._returned[name] += max(_ZERO, self._granted[name] - self._returned[name] - used[name])
+
     def _is_news(self, before: Statement, now: Statement) -> bool:
         if before.need != now.need or before.returned != now.returned:
             return True
-        return self._is_tight and before.spent != now.spent
+        if before.spent == now.spent:
+            return False
+        is_beyond = any(now.spent[name] > now.granted[name] - now.returned[name] for name in now.spent)
+        return self._is_tight or is_beyond  # what was lent is known to be gone, or as good as that

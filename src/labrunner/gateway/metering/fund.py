@@ -1,9 +1,9 @@
 """What all gateways of a run may have together, lent to each in slices: money and tokens, or connections.
 
 Rules: what is spent, and what is lent and not given back, is never more than there is. Who asks first is
-served first; while somebody waits, nobody behind him keeps what is not used. Sums of what is lent and given
-back only grow, so that what is said late or twice does no harm. What nobody accounts for any more is taken to
-be spent. Pure.
+served first, or, of connections, who has least; while somebody waits, nobody behind him keeps what is not
+used. Sums of what is lent and given back only grow, so that what is said late or twice does no harm. What
+nobody accounts for any more is taken to be spent. Pure.
 """
 
 from collections.abc import Mapping
@@ -62,6 +62,11 @@ class Loan:
         """What is not to be had by anybody else."""
         return max(self.granted[name] - self.returned[name], self.spent[name])
 
+    @property
+    def net(self) -> Decimal:
+        """What it has, of what is counted in ones."""
+        return sum((self.granted[name] - self.returned[name] for name in self.granted), _ZERO)
+
     def find_missing(self) -> dict[str, Decimal]:
         """What it needs and has not, nor is on its way to it."""
         missing = {
@@ -73,12 +78,16 @@ class Loan:
 class Fund:
     """One fund, and its borrowers."""
 
-    def __init__(self, caps: Amounts, spent: Amounts | None = None) -> None:
-        """Lend nothing yet; `spent` is what was spent before, for which no borrower stands."""
+    def __init__(self, caps: Amounts, spent: Amounts | None = None, *, is_even: bool = False) -> None:
+        """Lend nothing yet; `spent` is what was spent before, for which no borrower stands.
+
+        `is_even`: who has least comes first. For what is asked for one by one, is not spent, and comes back.
+        """
         self.caps = dict(caps)
         self._before = {name: (spent or {}).get(name, _ZERO) for name in caps}
         self._loans: dict[str, Loan] = {}
         self._turns = count()
+        self._is_even = is_even
 
     @property
     def loans(self) -> Mapping[str, Loan]:
@@ -109,6 +118,8 @@ class Fund:
                 break
             for name, amount in missing.items():
                 loan.granted[name] += amount
+            if self._is_even:
+                loan.turn = next(self._turns)
             is_any = True
             if not self._find_waiting():
                 self._add_more(loan)
@@ -121,7 +132,7 @@ class Fund:
             name: before + sum(each.spent[name] for each in self._loans.values() if each is not loan)
             for name, before in self._before.items()
         }
-        is_tight = any(not loan.need or each.turn < loan.turn for each in self._find_waiting())
+        is_tight = any(not loan.need or self._comes_first(each, loan) for each in self._find_waiting())
         return Terms(granted=dict(loan.granted), elsewhere=elsewhere, is_tight=is_tight)
 
     def settle(self, borrower: str, spent: Amounts) -> None:
@@ -146,7 +157,14 @@ class Fund:
     def _find_waiting(self) -> list[Loan]:
         """Those who have not what they need, in their turn."""
         waiting = (each for each in self._loans.values() if each.find_missing())
-        return sorted(waiting, key=lambda each: each.turn)
+        return sorted(waiting, key=lambda each: (each.net if self._is_even else 0, each.turn))
+
+    def _comes_first(self, one: Loan, other: Loan) -> bool:
+        """Whether one that waits is to have what another gives back that could use more, too."""
+        if not self._is_even:
+            return one.turn < other.turn
+        # One more is no reason, or the last one would go to and fro; but nobody is left without any.
+        return one.net + 1 < other.net or one.net <= 0 < other.net
 
     def _add_more(self, loan: Loan) -> None:
         """A share of what is left, so that it asks seldom and others find something, too."""

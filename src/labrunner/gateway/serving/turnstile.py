@@ -89,4 +89,5 @@ class BorrowedSlots:
 
     def _leave(self) -> None:
         self._used -= 1
+        self.allotment.free({CONNECTIONS: Decimal(self._used)})
         self.let_in()

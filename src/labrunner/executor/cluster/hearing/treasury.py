@@ -185,7 +185,7 @@ class Treasury:
             self._money.hear(told.instance, told.money)
         for place, statement in told.places.items():
             most = {CONNECTIONS: Decimal(told.most[place])}
-            self._places.setdefault(place, Fund(most)).hear(told.instance, statement)
+            self._places.setdefault(place, Fund(most, is_even=True)).hear(told.instance, statement)
 
     def _end(self, instance: str, used: Amounts | None) -> None:
         """A gateway is no more; what it used, if anybody knows."""
