@@ -1,14 +1,14 @@
 """A run's owner, its gateway's real process, and what is asked of it."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from labrunner.gateway.process.control import Admit, Halting, Hello, ToldCaps, ToldModel, ToldPrice
+from labrunner.gateway.process.control import Admit, Halting, Hello, Stated, ToldCaps, ToldModel, ToldPrice
 from labrunner.gateway.process.owner import GatewayOwner
 from labrunner.gateway.process.place import GatewayPlace
 from tests.kit.gateway.callrows import IDS
@@ -34,8 +34,10 @@ def make_admit(run: Path, visit: str = "one", **changes: Any) -> Admit:
 
 
 @asynccontextmanager
-async def own(run: Path, hello: Hello) -> AsyncIterator[GatewayOwner]:
-    owner = GatewayOwner(GatewayPlace(run / "gateway"), hello)
+async def own(
+    run: Path, hello: Hello, on_stated: Callable[[Stated], None] | None = None
+) -> AsyncIterator[GatewayOwner]:
+    owner = GatewayOwner(GatewayPlace(run / "gateway"), hello, on_stated)
     try:
         yield owner
     finally:

@@ -76,7 +76,9 @@ class Borrowing:
         return self._places[place]
 
     def take(self, lend: Lend) -> None:
-        """Hear how the funds stand."""
+        """Hear how the funds stand; what was meant for a process before this one is not lent to it."""
+        if lend.instance != self._instance:
+            return
         if lend.money is not None and self._purse.allotment is not None:
             self._purse.allotment.take(lend.money)
             self._purse.wake()

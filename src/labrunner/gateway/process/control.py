@@ -109,8 +109,10 @@ class Dismiss(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Lend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How the run's funds stand with this gateway."""
+    """How the run's funds stand with a gateway."""
 
+    instance: str
+    """Which process it is for: another one, which took its place meanwhile, has nothing of this."""
     money: Terms | None = None
     places: Mapping[str, Terms] = {}
     """Connections, by provider."""

@@ -136,9 +136,11 @@ class GatewayOwner:
 
     async def lend(self, lend: Lend) -> None:
         """Tell whoever answers now how the run's funds stand; who comes later says first how it stands."""
-        with suppress(ChannelClosed):
-            if self._line is not None:
-                await self._ask_on(self._line, lend)
+        async with self._connecting:  # one that is still told what to serve may have said so already
+            line = self._line
+        if line is not None:
+            with suppress(ChannelClosed):
+                await self._ask_on(line, lend)
 
     async def close(self) -> None:
         """Let go. The process ends when nobody is left; one that was started here is seen to end."""

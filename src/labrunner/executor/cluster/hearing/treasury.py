@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import SandboxFailed, StoreError
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.rayport import NodeLost, RayWorker
 from labrunner.executor.cluster.tidings import decode, encode
@@ -86,7 +86,7 @@ class Treasury:
             raise NodeLost("its worker does not say what its gateway has")
         line = self._lines[node] = _Till(node=node, worker=worker)
         self._hear(line, decode(first, Stated))
-        self._own(self._listen(line, said))
+        self._own(self._follow(line, said))
 
     async def take_back(self, folder: Path) -> None:
         """An attempt is gone on with elsewhere: its calls that lie here come home once more."""
@@ -135,22 +135,36 @@ class Treasury:
                 self._home[name] += sign * found.amounts[name]
             await self._save(is_last=True)
 
-    async def _listen(self, line: _Till, said: AsyncIterator[bytes]) -> None:
-        telling = asyncio.ensure_future(self._tell(line))
+    async def _follow(self, line: _Till, said: AsyncIterator[bytes]) -> None:
+        """Hear a gateway and tell it until either ends: its node would wait for ever with one alone."""
         try:
-            with suppress(NodeLost):
-                async for told in said:
-                    self._hear(line, decode(told, Stated))
-        finally:
-            telling.cancel()
-            cancelled = await wait_out(telling)
-        if cancelled is not None:
-            raise cancelled
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._listen(line, said))
+                both.create_task(self._tell(line))
+        except* NodeLost as lost:
+            self._give_up(line, str(lost.exceptions[0]))
+        except* Exception as bugs:  # noqa: BLE001 - the attempts there go on with the next worker
+            told = "lending to a node's gateway failed"
+            asyncio.get_running_loop().call_exception_handler({"message": told, "exception": bugs})
+            self._give_up(line, f"{told}, by a bug: {bugs.exceptions[0]!r}")
         for fund in self._funds():
             if line.instance in fund.loans:
                 fund.forget_need(line.instance)
         self._spread()
         await self._await_next(line)
+
+    async def _listen(self, line: _Till, said: AsyncIterator[bytes]) -> None:
+        async for told in said:
+            self._hear(line, decode(told, Stated))
+        raise NodeLost("its worker says no more of what its gateway has")
+
+    def _give_up(self, line: _Till, why: str) -> None:
+        """A worker that does not speak for its gateway is gone; the next one of its node does."""
+        node = self._cluster.find(line.node)
+        if node is not None and node.worker is line.worker:
+            self._cluster.lose(node, why)
+        else:
+            line.worker.kill()
 
     async def _await_next(self, line: _Till) -> None:
         """The next worker of its node tells of the gateway there; where none comes, there is none."""
@@ -210,15 +224,19 @@ class Treasury:
 
     async def _tell(self, line: _Till) -> None:
         """Tell a gateway how the funds stand, whenever that is other than it heard."""
-        with suppress(NodeLost):  # whoever listens to it hears that, too
-            while True:
-                await line.is_due.wait()
-                line.is_due.clear()
-                lend = self._write(line.instance)
+        while True:
+            await line.is_due.wait()
+            line.is_due.clear()
+            lend = self._write(line.instance)
+            try:
                 await self._save()
-                if lend != line.told:
-                    line.told = lend
-                    await line.worker.tell("lend", encode(lend))
+            except StoreError:  # what is not on disk is not lent; there may be room again
+                await asyncio.sleep(self._cluster.pace.look_s)
+                line.is_due.set()
+                continue
+            if lend != line.told:
+                line.told = lend
+                await line.worker.tell("lend", encode(lend))
 
     def _write(self, instance: str) -> Lend:
         places = {
@@ -227,8 +245,8 @@ class Treasury:
             if instance in fund.loans
         }
         if self._money is None or instance not in self._money.loans:
-            return Lend(places=places)
-        return Lend(money=self._money.write_terms(instance), places=places)
+            return Lend(instance=instance, places=places)
+        return Lend(instance=instance, money=self._money.write_terms(instance), places=places)
 
     async def _save(self, *, is_last: bool = False) -> None:
         """Have on disk what is lent; `is_last`: also what is lent no more."""
