@@ -35,12 +35,15 @@ class Removals:
         self._held[token] = containers, over
 
     async def release(self, token: str, *, keep: bool) -> None:
-        """Remove an attempt's containers, or keep them under a name that tells; not those that are over."""
+        """Remove an attempt's containers, or keep them under a name that tells; not those that are over.
+
+        Those come last: one that can't be removed for a while holds nothing up that somebody wants to see.
+        """
         containers, over = self._held.pop(token, ((), ()))
-        for container in over:
-            await self.remove(container)
         for container in containers:
             await (self._keep(container, token) if keep else self.remove(container))
+        for container in over:
+            await self.remove(container)
 
     async def _keep(self, container: str, token: str) -> None:
         """Say by its name that a container was kept. One that is gone can't be."""
