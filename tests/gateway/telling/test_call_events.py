@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from labrunner.gateway.recording.calljournal import read_bodies, read_calls
@@ -218,12 +219,16 @@ async def test_a_conversation_is_told_once_whatever_its_dialect(protocol: str, t
 
 @pytest.mark.parametrize("protocol", TALKS)
 async def test_each_call_tells_what_it_used(protocol: str, tmp_path: Path) -> None:
-    events = await tell(tmp_path, TALKS[protocol][0])
-    for event in of_kind(events, "model"):
+    await talk(tmp_path, TALKS[protocol][0], plan=(), ids=IDS)
+    began, ended = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:01.500Z"
+    calls = [msgspec.structs.replace(call, started_at=began, ended_at=ended) for call in read_calls(tmp_path)]
+    told = of_kind(list(tell_calls(calls, {row.digest: row for row in read_bodies(tmp_path)})), "model")
+    assert told
+    for event in told:
         assert event["usage"]["input_tokens"] == 120
         assert event["usage"]["output_tokens"] == 30
         assert event["usage"]["cost_usd"] == pytest.approx(0.00042)
-        assert event["seconds"] > 0
+        assert event["seconds"] == 1.5
 
 
 async def test_an_earlier_answer_that_the_provider_keeps_is_gone_on_from(tmp_path: Path) -> None:
