@@ -29,14 +29,6 @@ async def cluster() -> AsyncIterator[MadeCluster]:
     made.close()
 
 
-@pytest_asyncio.fixture
-async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
-    made = Owners(tmp_path, cluster)
-    yield made
-    for executor in made.made:
-        await executor.close()
-
-
 @pytest.mark.parametrize("is_silent", [False, True])
 async def test_what_lives_when_the_head_dies_is_gone_on_with_by_the_next_owner(
     owners: Owners, cluster: MadeCluster, is_silent: bool

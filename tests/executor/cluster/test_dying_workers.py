@@ -27,14 +27,6 @@ async def cluster() -> AsyncIterator[MadeCluster]:
     made.close()
 
 
-@pytest_asyncio.fixture
-async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
-    made = Owners(tmp_path, cluster)
-    yield made
-    for executor in made.made:
-        await executor.close()
-
-
 async def test_a_worker_that_dies_twice_in_a_row_leaves_what_lives_to_the_third(
     owners: Owners, cluster: MadeCluster
 ) -> None:

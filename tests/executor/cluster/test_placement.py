@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -17,14 +16,6 @@ async def cluster() -> AsyncIterator[MadeCluster]:
     made = MadeCluster(names=("n1", "n2"), per_node=4)
     yield made
     made.close()
-
-
-@pytest_asyncio.fixture
-async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
-    made = Owners(tmp_path, cluster)
-    yield made
-    for executor in made.made:
-        await executor.close()
 
 
 def repeat_graders(owners: Owners) -> None:

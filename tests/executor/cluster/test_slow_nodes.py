@@ -25,14 +25,6 @@ async def cluster() -> AsyncIterator[MadeCluster]:
     made.close()
 
 
-@pytest_asyncio.fixture
-async def owners(tmp_path: Path, cluster: MadeCluster) -> AsyncIterator[Owners]:
-    made = Owners(tmp_path, cluster)
-    yield made
-    for executor in made.made:
-        await executor.close()
-
-
 async def test_a_node_whose_worker_does_not_begin_at_once_is_asked_what_lives_there_all_the_same(
     owners: Owners, cluster: MadeCluster
 ) -> None:

@@ -100,7 +100,8 @@ def _without(document: Document, left_out: Mapping[str, object]) -> Document:
 
 def _refuse(left_out: Mapping[str, Sequence[InputError]]) -> InputErrors:
     reasons = [reason for reasons in left_out.values() for reason in reasons]
-    told = f"{len(left_out)} tasks can't be run here; choose others with {flag('sample_id')}"
+    count = "1 task" if len(left_out) == 1 else f"{len(left_out)} tasks"
+    told = f"{count} can't be run here; choose others with {flag('sample_id')}"
     return InputErrors([*reasons[:50], InputError("", f"{told}, or leave these out with --skip-refused")])
 
 
