@@ -1,6 +1,8 @@
 """An attempt's files come home whole, or the attempt has failed."""
 
 import hashlib
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -10,8 +12,12 @@ from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.homecoming import Before, Homecoming, coming_home
 from labrunner.executor.cluster.parcels import digest, pack
 from labrunner.executor.cluster.rayport import NodeLost
+from labrunner.gateway.process.refilling import sum_run
+from labrunner.gateway.recording.awaycalls import AWAY
+from labrunner.gateway.recording.calljournal import open_journal
 from labrunner.records.cause import Cause
 from labrunner.records.completion import AttemptTiming, Completion, Failed, FileRef
+from tests.kit.gateway.callrows import make_row
 
 CONTENT = b'{"verdict": "pass"}'
 
@@ -35,8 +41,14 @@ def pieces(tmp_path: Path) -> list[bytes]:
     return list(pack(tmp_path / "node"))
 
 
-def come(root: Path, pieces: list[bytes], done: Completion, before: Before = "aside") -> None:
-    home = Homecoming(root, before)
+def come(
+    root: Path,
+    pieces: list[bytes],
+    done: Completion,
+    before: Before = "aside",
+    lent: Sequence[str] = (),
+) -> None:
+    home = Homecoming(root, before, lent)
     try:
         for piece in pieces:
             home.take(piece, digest(piece))
@@ -130,3 +142,38 @@ def test_nothing_told_is_an_empty_folder(tmp_path: Path) -> None:
     root = tmp_path / "trials" / "t1" / "1"
     come(root, [], msgspec.structs.replace(completion(), token="u"))
     assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize(("before", "names"), [("aside", 2), ("gone", 1), ("replaced", 1)])
+@pytest.mark.parametrize("comes_twice", [False, True])
+def test_calls_that_come_home_are_not_paid_here_and_those_that_were_stay_so(
+    tmp_path: Path, pieces: list[bytes], before: Before, names: int, *, comes_twice: bool
+) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    root.mkdir(parents=True)
+    spend(root, 1.0)
+    spend(tmp_path / "node", 5.0)
+    sent = list(pack(tmp_path / "node"))
+    if comes_twice:  # the first time in vain
+        home = Homecoming(root, before, ["cost_usd"])
+        home.take(sent[0], digest(sent[0]))
+        home.discard()
+        before = "replaced" if before == "replaced" else "gone"
+    come(root, sent, completion(ref()), before, ["cost_usd"])
+    assert sum_run(tmp_path / "trials").cost_usd == Decimal("1.0")
+    assert len(list(root.parent.iterdir())) == names
+    assert (root / AWAY).exists()
+
+
+def spend(folder: Path, usd: float) -> None:
+    """Have a call in the calls of an attempt."""
+    journal = open_journal(folder)
+    journal.write(make_row(call_id=str(usd), cost_usd=usd), [])
+    journal.close()
+
+
+def test_a_note_of_who_paid_goes_with_no_folder(tmp_path: Path) -> None:
+    root = tmp_path / "trials" / "t1" / "1"
+    come(root, [], completion(), "aside", ["cost_usd"])
+    come(root, list(pack(root, {AWAY})), completion(), "replaced", ["cost_usd"])
+    assert [path.name for path in root.iterdir()] == [AWAY]

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ import pytest
 
 from tests.kit.executor.rayclusters import RayCluster
 from tests.kit.gateway.experiments import CLIENT
-from tests.kit.gateway.killable import Killable
+from tests.kit.gateway.killable import Killable, kill
 from tests.kit.gateway.provider import Fail, Provider, run_provider
 
 pytestmark = [
@@ -30,6 +31,7 @@ ASK_OFTEN = (
 open("answer.txt", "w").write("".join(ask(messages=[{"role": "user", "content": str(n)}]) for n in range(12)))
 """
 )
+ASK_MUCH = ASK_OFTEN.replace("range(12)", "range(40)")
 GIVES_UP = (
     CLIENT
     + """
@@ -43,6 +45,8 @@ open("answer.txt", "w").write(said)
 BUDGET = Decimal("0.015")
 LARGEST = Decimal("0.0022")
 """More than a request of the kit can cost; it costs 0.00042."""
+TOKENS, MOST_TOKENS = 18_000, 2_200
+"""A budget, and more than a request of the kit can take; it takes 150."""
 REFUSAL = re.compile(
     rf"the run's cap of {BUDGET} USD is reached: 0\.0\d+ spent, and this request can cost 0\.002\d*; "
     r"to allow more, raise budget\.cost_usd"
@@ -116,6 +120,40 @@ async def test_a_budget_that_runs_out_on_two_nodes_is_kept_and_used_up_as_here(
     assert here == there
     assert "is used up" in here[1]
     assert "another request could have gone over it" in here[1]
+
+
+async def run_out(lab: Killable) -> None:
+    """Go on with a run until its budget is used up."""
+    code, told = await run_to_its_end(lab)
+    assert code == 1, told
+    assert "is used up" in json.loads((lab.run / "status.json").read_bytes())["error"]["message"]
+
+
+def count_tokens(lab: Killable) -> int:
+    return sum(call.tokens.input + call.tokens.output for call in lab.calls() if call.tokens is not None)
+
+
+async def test_whoever_goes_on_with_a_run_counts_every_token_once(
+    tmp_path: Path, cluster: RayCluster, provider: Provider
+) -> None:
+    more = f"budget: {{tokens: {TOKENS}}}\n" + on_nodes(cluster, per_node=1)
+    lab = make(tmp_path / "run", provider, more, tasks=6, agent=ASK_MUCH)
+    process = await lab.start()
+    journal = lab.run / "commits.jsonl"
+    async with asyncio.timeout(120):
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 2:  # with twelve thousand tokens
+            assert process.returncode is None, (await process.communicate())[1].decode()
+            await asyncio.sleep(0.05)
+    await kill(process)
+    await run_out(lab)
+    # Two agents were cut off with a call under way each, which may have taken what it could.
+    assert TOKENS - 3 * MOST_TOKENS <= count_tokens(lab) <= TOKENS
+    before = count_tokens(lab)
+    here = replace(lab, words=("--executor", "local", "--set", f"budget.tokens={TOKENS + 6000}"))
+    await run_out(here)
+    assert 6000 - MOST_TOKENS <= count_tokens(lab) - before <= 6000
+    await replace(lab, words=("--executor", "local", "--set", "budget.tokens=1000000")).finish()
+    assert journal.read_bytes().count(b"\n") == 6
 
 
 async def test_of_the_connections_of_a_run_there_are_never_more_on_two_nodes(

@@ -300,3 +300,33 @@ def test_one_that_nobody_knew_has_what_it_says() -> None:
     known = {"connections": Decimal(3)}
     fund.hear("g", Statement(granted=known, returned={}, spent={}))
     assert fund.find_free("connections") == 1
+
+
+def test_a_borrower_that_was_given_up_and_is_heard_again_has_what_it_says() -> None:
+    fund = Fund({"connections": Decimal(2)}, is_even=True)
+    two = {"connections": Decimal(2)}
+    none = {"connections": Decimal()}
+    asking = Statement(granted=none, returned=none, spent=none, need=two)
+    fund.hear("one", asking)
+    fund.dispense()
+    fund.settle("one", {})
+    assert fund.find_free("connections") == 2
+    fund.hear("two", asking)
+    fund.dispense()
+    fund.hear("one", Statement(granted=two, returned=none, spent=none))
+    assert fund.find_free("connections") == -2  # more than there are, until one of them gives back
+    fund.hear("three", asking)
+    assert not fund.dispense()
+    fund.hear("one", Statement(granted=two, returned=two, spent=none))
+    fund.hear("two", Statement(granted=two, returned=two, spent=none))
+    assert fund.dispense()
+
+
+def test_what_is_said_late_of_what_was_given_back_does_no_harm() -> None:
+    fund = Fund({"connections": Decimal(2)})
+    none, one, two = ({"connections": Decimal(number)} for number in range(3))
+    fund.hear("one", Statement(granted=none, returned=none, spent=none, need=two))
+    fund.dispense()
+    fund.hear("one", Statement(granted=two, returned=one, spent=none))
+    fund.hear("one", Statement(granted=two, returned=none, spent=none))
+    assert fund.find_free("connections") == 1

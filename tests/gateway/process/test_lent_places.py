@@ -8,10 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from labrunner.gateway.metering.fund import Terms
-from labrunner.gateway.process.control import Lend, Stated
+from labrunner.gateway.process.control import Lend, Stated, ToldCaps
+from labrunner.gateway.recording.calljournal import read_calls
 from tests.kit.gateway.owning import LOOPBACK, ask, find_daemons, ignore, make_admit, make_hello, own
 from tests.kit.gateway.provider import Provider, run_provider
 
@@ -74,3 +76,26 @@ async def ask_again(port: int) -> httpx.Response:
             continue
         if answer.status_code != 401:
             return answer
+
+
+async def test_who_dies_while_nobody_is_served_is_said_to_be_gone_and_what_it_used(
+    tmp_path: Path, provider: Provider
+) -> None:
+    said: asyncio.Queue[Stated] = asyncio.Queue()
+    hello = make_hello(tmp_path, provider.url, budget=ToldCaps(tokens=10_000))
+    async with own(tmp_path, hello, said.put_nowait) as owner, asyncio.timeout(20):
+        port = (await owner.listen(LOOPBACK)).ports[0]
+        await owner.admit(make_admit(tmp_path), ignore)
+        instance = (await said.get()).instance
+        lent = {"tokens": Decimal(10_000)}
+        money = Terms(granted=lent, elsewhere={"tokens": Decimal()})
+        await owner.lend(msgspec.structs.replace(lend_one(instance, provider), money=money))
+        assert (await ask(port)).status_code == 200
+        await owner.dismiss("one")
+        [pid] = find_daemons(tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        while (last := await said.get()).instance:
+            pass
+        [call] = read_calls(tmp_path / "trials/one/1")
+        assert call.tokens is not None
+        assert last.ended[instance]["tokens"] == call.tokens.input + call.tokens.output

@@ -16,6 +16,7 @@ from labrunner.executor.cluster.rayport import RayWorker
 from labrunner.executor.cluster.tidings import CarrierTold, Charge, decode, encode
 from labrunner.executor.door import PREFLIGHT
 from labrunner.experiment.schedule import Schedule
+from labrunner.gateway.recording.awaycalls import AWAY
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
 from labrunner.store.buffering.transcripts import TRANSCRIPT
 from labrunner.trial.assignment import Assignment, AttemptScene, TrialContext
@@ -64,7 +65,7 @@ class Briefing:
 async def send_folder(worker: RayWorker, assignment: Assignment, root: Path) -> None:
     """Send the folder of an attempt that is to be gone on with elsewhere."""
     whose = encode(assignment)
-    await _send(lambda: pack(root), partial(worker.call, "receive_folder", whose))
+    await _send(lambda: pack(root, {AWAY}), partial(worker.call, "receive_folder", whose))
 
 
 async def send_tapes(worker: RayWorker, scene: AttemptScene) -> None:

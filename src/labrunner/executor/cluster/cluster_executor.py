@@ -233,10 +233,7 @@ class RayExecutor:
         node.calls.add(token)
         notes.placed(token, node.name)
         try:
-            if where.survivor is not None:
-                await self._treasury.take_back(set_scene(self._context, assignment).folders.root)
             completion = await self._hear(where, assignment, notes)
-            await self._treasury.bring_home(set_scene(self._context, assignment).folders.root)
             self._losses.forget(assignment.trial_id)
             return completion
         except NodeLost as lost:
@@ -257,7 +254,7 @@ class RayExecutor:
     async def _hear(self, where: Where, assignment: Assignment, notes: Notes) -> Completion:
         node, scene = where.node, set_scene(self._context, assignment)
         async with (
-            coming_home(scene.folders.root, where.before) as home,
+            coming_home(scene.folders.root, where.before, self._treasury.lends) as home,
             self._lender.serve(partial(self._grant, node, assignment.token)) as desk,
         ):
             if where.survivor is None:

@@ -9,7 +9,7 @@ never a moment before what comes is whole, where somebody may still need it.
 import asyncio
 import errno
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -19,9 +19,11 @@ from labrunner.executor.cluster.parcels import BadParcel, Unpacking, digest
 from labrunner.files.descriptors import sync_path
 from labrunner.files.durable import storing
 from labrunner.files.strangers.hostile import open_below
-from labrunner.files.strangers.removal import remove_tree
+from labrunner.files.strangers.removal import remove, remove_tree
 from labrunner.files.strangers.sealing import settle_tree
 from labrunner.files.uninterrupted import see_out
+from labrunner.gateway.process.refilling import note_away
+from labrunner.gateway.recording.awaycalls import AWAY
 from labrunner.records.completion import Completion, FileRef
 from labrunner.trial.preparation import set_aside
 
@@ -34,9 +36,9 @@ _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.E
 
 
 @asynccontextmanager
-async def coming_home(root: Path, before: Before) -> AsyncIterator["Homecoming"]:
+async def coming_home(root: Path, before: Before, lent: Sequence[str] = ()) -> AsyncIterator["Homecoming"]:
     """While inside, an attempt's files may come; what came in vain is not left lying about."""
-    home = Homecoming(root, before)
+    home = Homecoming(root, before, lent)
     try:
         yield home
     except BaseException:
@@ -49,9 +51,9 @@ async def coming_home(root: Path, before: Before) -> AsyncIterator["Homecoming"]
 class Homecoming:
     """The folder of one attempt."""
 
-    def __init__(self, root: Path, before: Before) -> None:
-        """Nothing is touched before the first piece."""
-        self._root, self._before = root, before
+    def __init__(self, root: Path, before: Before, lent: Sequence[str] = ()) -> None:
+        """Nothing is touched before the first piece; `lent` is what its calls on a node were paid of."""
+        self._root, self._before, self._lent = root, before, lent
         self._place = root.with_name(f".{root.name}.home") if before == "replaced" else root
         self._unpacking: Unpacking | None = None
 
@@ -101,13 +103,21 @@ class Homecoming:
 
     def _begin(self) -> Unpacking:
         if self._unpacking is None:
-            if self._before == "aside":
-                set_aside(self._place)
-            else:
-                remove_tree(self._place)
-            self._place.mkdir(parents=True)
+            self._make_room()
             self._unpacking = Unpacking(self._place)
         return self._unpacking
+
+    def _make_room(self) -> None:
+        if self._before == "aside":
+            set_aside(self._place)
+        elif self._before == "replaced":
+            remove_tree(self._place)
+        self._place.mkdir(parents=True, exist_ok=True)
+        if self._lent:  # before anything of it is removed that may have been paid here
+            note_away(self._root, self._lent, self._place)
+        for path in list(self._place.iterdir()):
+            if not (self._lent and path.name == AWAY):
+                remove(path)
 
     def _compare(self, ref: FileRef) -> None:
         state, size = hashlib.sha256(), 0

@@ -3,7 +3,8 @@
 Rules: what is spent, and what is lent and not given back, is never more than there is. Who asks first is
 served first, or, of connections, who has least; while somebody waits, nobody behind him keeps what is not
 used. Sums of what is lent and given back only grow, so that what is said late or twice does no harm. What
-nobody accounts for any more is taken to be spent. Pure.
+nobody accounts for any more is taken to be spent; a borrower that was given up and is heard again has what it
+says it has, also where that was lent to others meanwhile. Pure.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,8 @@ class Loan:
     like: Amounts = field(default_factory=dict)
     turn: int = 0
     """When it asked. It keeps its turn until it needs nothing: it may have given back meanwhile."""
+    is_over: bool = False
+    """Whether the borrower is taken to be no more."""
 
     def count(self, name: str) -> Decimal:
         """What is not to be had by anybody else."""
@@ -102,9 +105,11 @@ class Fund:
         """Take in how a borrower stands. One that nobody knew has what it says it has."""
         loan = self._find(borrower)
         for name in self.caps:
+            returned = told.returned.get(name, _ZERO)
             loan.granted[name] = max(loan.granted[name], told.granted.get(name, _ZERO))
-            loan.returned[name] = max(loan.returned[name], told.returned.get(name, _ZERO))
+            loan.returned[name] = returned if loan.is_over else max(loan.returned[name], returned)
             loan.spent[name] = told.spent.get(name, _ZERO)
+        loan.is_over = False
         if told.need and not loan.need:
             loan.turn = next(self._turns)
         loan.need, loan.like = told.need, told.like
@@ -138,7 +143,7 @@ class Fund:
     def settle(self, borrower: str, spent: Amounts) -> None:
         """A borrower is no more, and this is what it spent; what it did not is free."""
         loan = self._find(borrower)
-        loan.need = {}
+        loan.need, loan.is_over = {}, True
         for name in self.caps:
             loan.spent[name] = spent.get(name, _ZERO)
             loan.returned[name] = max(loan.returned[name], loan.granted[name] - loan.spent[name])
@@ -146,7 +151,7 @@ class Fund:
     def lose(self, borrower: str) -> None:
         """Nobody accounts for what a borrower has: all of it counts as spent."""
         loan = self._find(borrower)
-        loan.need = {}
+        loan.need, loan.is_over = {}, True
         for name in self.caps:
             loan.spent[name] = loan.count(name)
 

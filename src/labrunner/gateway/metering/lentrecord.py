@@ -1,8 +1,9 @@
 """What of a run's money its nodes' gateways have or had, on disk: who owns the run next forgets nothing.
 
-    gateway/lent.json    what was lent to each, and what of that is found in calls that came home
+    gateway/lent.json    what was lent to each
 
-Rule: written before anything more is lent, and after calls have come home: what it says is never too little.
+Rules: written before anything more is lent: what it says is never too little. Calls that were paid of it
+say so where they lie.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import msgspec
 
 from labrunner.errors import DamagedRun
 from labrunner.files.durable import put_whole, storing
-from labrunner.gateway.metering.fund import Amounts, Statement
+from labrunner.gateway.metering.fund import Statement
 from labrunner.gateway.metering.purse import Taking
 
 _NAME: Final = "lent.json"
@@ -29,10 +30,9 @@ class LentTo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LentRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them, and what of their calls has come home."""
+    """All of them."""
 
     lent: Mapping[str, LentTo] = {}
-    home: Amounts = {}
 
 
 def read_lent(folder: Path) -> LentRecord:
@@ -55,18 +55,12 @@ def write_lent(folder: Path, record: LentRecord) -> None:
 
 
 def sum_away(record: LentRecord) -> Taking:
-    """What was spent on nodes, or may have been, and is in no call that came home."""
-    total = dict.fromkeys(_NAMES, Decimal())
-    for each in record.lent.values():
-        for name in _NAMES:
-            total[name] += count_loan(each.loan, name)
-    nothing = Decimal()
-    away = {name: max(nothing, total[name] - record.home.get(name, nothing)) for name in _NAMES}
-    return Taking.of(away)
+    """What was spent on nodes, or may have been."""
+    loans = [each.loan for each in record.lent.values()]
+    return Taking.of({name: sum((_count(loan, name) for loan in loans), Decimal()) for name in _NAMES})
 
 
-def count_loan(loan: Statement, name: str) -> Decimal:
-    """What of a loan is spent, or may have been."""
+def _count(loan: Statement, name: str) -> Decimal:
     nothing = Decimal()
     lent = loan.granted.get(name, nothing) - loan.returned.get(name, nothing)
     return max(lent, loan.spent.get(name, nothing))

@@ -19,7 +19,7 @@ from labrunner.gateway.hosts.visitor import Visitor
 from labrunner.gateway.metering.purse import CapReached, Caps, Purse
 from labrunner.gateway.process.control import Admit, Broken, Capped, Event, Listening, Missed, ToldCaps
 from labrunner.gateway.process.doorways import Doorway, Party, Services, plant_doorway, share_doorway
-from labrunner.gateway.process.refilling import sum_attempt, sum_takings
+from labrunner.gateway.process.refilling import sum_attempt
 from labrunner.gateway.recording.calljournal import CALLS, open_journal
 from labrunner.gateway.recording.doorjournal import open_doors
 from labrunner.gateway.recording.opencalls import OPEN
@@ -101,13 +101,8 @@ class Attendance:
         # Most begin with an empty folder: a thread would cost them more than a look.
         folder = Path(admitted.folder)
         if admitted.hosts or admitted.tapes or (folder / CALLS).exists() or (folder / OPEN).exists():
-            party = await asyncio.to_thread(self._make_party, admitted)
-        else:
-            party = self._make_party(admitted)
-        # The run was recounted before these had rows; what was borrowed was counted when it was lent.
-        if party.caller is not None and self._purse.allotment is None:
-            self._purse.spent = self._purse.spent.plus(sum_takings(party.caller.journal.settled))
-        return party
+            return await asyncio.to_thread(self._make_party, admitted)
+        return self._make_party(admitted)
 
     def _make_party(self, admitted: Admit) -> Party:
         folder, ids, attempt, token = (

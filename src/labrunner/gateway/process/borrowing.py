@@ -128,6 +128,11 @@ class Borrowing:
             )
 
 
+def state_nobody(folder: Path) -> Stated:
+    """How things stand where no process is."""
+    return Stated(instance="", ended=read_ended(folder))
+
+
 def read_ended(folder: Path) -> dict[str, Amounts]:
     """What processes before used, if they wrote that down and the machine was not started again since."""
     with suppress(OSError, msgspec.DecodeError):  # nobody knows: all that they had counts as spent

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from labrunner.errors import SandboxFailed, StoreError
+from labrunner.gateway.process.borrowing import state_nobody
 from labrunner.gateway.process.channel import Channel, ChannelClosed
 from labrunner.gateway.process.control import (
     Admit,
@@ -264,12 +265,15 @@ class GatewayOwner:
                 pass  # of a phase that has been let go
 
     async def _revive(self) -> None:
-        """Have those served again that were served by a process that died."""
+        """Have those served again that were served by a process that died. Where nobody is, none follows."""
         while self._admitted and self._line is None:
             try:
                 await self._connect()
             except SandboxFailed:
                 await asyncio.sleep(_REST_S)  # who is asked for something new is told why
+        async with self._connecting:  # who is about to connect to another one hears from that one
+            if self._line is None and self._on_stated is not None:
+                self._on_stated(state_nobody(self._place.folder))
 
     def _fail(self, problem: str) -> SandboxFailed:
         told = f"the gateway of this run can't be reached: {problem}"

@@ -1,11 +1,14 @@
 """What was spent before, read from the calls on disk: a gateway that starts again forgets nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 from labrunner.gateway.metering.purse import Taking
-from labrunner.gateway.recording.calljournal import CALLS, read_calls
+from labrunner.gateway.recording.awaycalls import AwayNote, read_away, write_away
+from labrunner.gateway.recording.calljournal import read_calls
+from labrunner.gateway.recording.opencalls import read_open
 from labrunner.records.facts.call_usage import is_request
 from labrunner.records.facts.model_call import CallRow
 
@@ -26,18 +29,42 @@ def sum_attempt(folder: Path) -> Taking:
 
 
 def sum_run(trials: Path) -> Taking:
-    """What all attempts of a run paid, those that were cut off too. Raises DamagedRun."""
-    return _sum_paid(trials.glob(f"*/*/{CALLS}"))
+    """What all attempts of a run paid here, those that were cut off too; what is under way, at its dearest.
 
-
-def sum_paid(folder: Path) -> Taking:
-    """What an attempt paid. Raises DamagedRun."""
-    return _sum_paid(folder.glob(CALLS))
-
-
-def _sum_paid(paths: Iterable[Path]) -> Taking:
+    What nodes paid of what was lent to them is counted where it was lent. Raises DamagedRun.
+    """
     total = Taking()
-    for path in paths:
-        paid = (row for row in read_calls(path.parent) if row.replayed is None)
-        total = total.plus(sum_takings(paid))
+    for folder in trials.glob("*/*"):
+        if not folder.name.startswith("."):  # such a one is on its way home, and lies elsewhere, too
+            total = total.plus(_sum_here(folder))
     return total
+
+
+def note_away(folder: Path, names: Iterable[str], place: Path) -> None:
+    """Have it known in `place` that an attempt's calls that come there were paid of what was lent.
+
+    But for those that lie in its folder already, as far as these were paid here.
+    Raises DamagedRun, StoreError.
+    """
+    here = _sum_here(folder).amounts
+    write_away(place, AwayNote(run_id=_name_run(folder), here={name: here[name] for name in names}))
+
+
+def _sum_here(folder: Path) -> Taking:
+    """What an attempt paid here."""
+    paid = sum_takings(row for row in _read_all(folder) if row.replayed is None)
+    here = {**paid.amounts, **read_away(folder, _name_run(folder))}
+    return replace(Taking.of(here), requests=paid.requests)
+
+
+def _name_run(folder: Path) -> str:
+    return folder.parents[2].name
+
+
+def _read_all(folder: Path) -> Iterator[CallRow]:
+    """Calls that have ended, and those under way: of these first, for they may end meanwhile."""
+    begun = {row.call_id: row for row in read_open(folder)}
+    for row in read_calls(folder):
+        begun.pop(row.call_id, None)
+        yield row
+    yield from begun.values()

@@ -32,10 +32,8 @@ _QUICK_S: Final = 0.001
 class CallJournal:
     """Appends calls, from any thread. See `open_journal`."""
 
-    def __init__(self, folder: Path, known: set[str], count: int, settled: Sequence[CallRow] = ()) -> None:
+    def __init__(self, folder: Path, known: set[str], count: int) -> None:
         """Take over what stands in its files; who never calls has none."""
-        self.settled = settled
-        """Calls whose rows were made when this was opened."""
         self._folder = folder
         self._under_way = OpenCalls(folder)
         self._took_s: float | None = None
@@ -87,10 +85,10 @@ class CallJournal:
 
 def open_journal(folder: Path) -> CallJournal:
     """Go on with the calls of an attempt; files are made with the first. Raises StoreError."""
-    settled = settle_calls(folder)
+    settle_calls(folder)
     known = {row.digest for row in read_bodies(folder)}
     count = 1 + max((row.ordinal for row in read_calls(folder)), default=-1)
-    return CallJournal(folder, known, count, settled)
+    return CallJournal(folder, known, count)
 
 
 def settle_calls(folder: Path) -> list[CallRow]:

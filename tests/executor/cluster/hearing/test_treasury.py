@@ -16,13 +16,17 @@ from labrunner.executor.cluster.tidings import Begun, WorkerHello, decode, encod
 from labrunner.experiment.resolved import ModelEntry
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.gateway.metering.fund import Amounts, Statement
-from labrunner.gateway.metering.lentrecord import read_lent
+from labrunner.gateway.metering.lentrecord import LentRecord, LentTo, read_lent, write_lent
 from labrunner.gateway.process.control import Lend, Stated
+from labrunner.gateway.process.refilling import note_away
+from labrunner.gateway.recording.calljournal import open_journal
 from labrunner.policy.budget import Budget
+from labrunner.records.facts.model_call import CallTokens
 from labrunner.trial.assignment import TrialContext
 from tests.kit.builders import make_experiment, make_policy, make_variant
 from tests.kit.executor.madenodes import MadeCluster, MadeNode, MadeWorker
 from tests.kit.executor.madeowners import QUICK, until
+from tests.kit.gateway.callrows import make_row
 
 NAME, PLACE = "n1", "https://provider"
 
@@ -175,3 +179,37 @@ async def test_a_worker_that_does_not_speak_for_its_gateway_any_more_is_followed
     heir.say("second", **ask_place(1))
     await until(lambda: list_places(heir) == [("second", Decimal(1))])
     assert len(told) == (not worker.breaks)  # only what may be a mistake of ours is told as one
+
+
+@pytest.mark.parametrize("lending", [Budget(cost_usd=None, tokens=100)], indirect=True)
+async def test_each_call_is_counted_once_by_who_goes_on_wherever_the_one_before_died(
+    lending: Lending,
+) -> None:
+    trials = lending.gateway.with_name("trials")
+    spent = {"tokens": Decimal(30)}
+    ended = Statement(granted={"tokens": Decimal(40)}, returned={"tokens": Decimal(10)}, spent=spent)
+    write_lent(lending.gateway, LentRecord(lent={"first": LentTo(node="gone", loan=ended)}))
+    call(trials / "t0/1", tokens=7)  # paid here
+    note_away(trials / "t1/1", ("tokens",), make(trials / "t1/1"))
+    call(trials / "t1/1", tokens=30)  # of what was lent
+    make(trials / "t1/.1.home")
+    call(trials / "t1/.1.home", tokens=30)  # left by who was killed
+    worker = await lending.start()
+    worker.say("second", money=ask_for(63, "tokens"))
+    await until(lambda: any(lend.money is not None for lend in worker.lent))
+    money = worker.lent[-1].money
+    assert money is not None
+    assert money.elsewhere["tokens"] == 37
+    assert money.granted["tokens"] == 63
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def call(folder: Path, tokens: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = open_journal(folder)
+    journal.write(make_row(tokens=CallTokens(input=tokens, output=0, basis="reported")), [])
+    journal.close()

@@ -24,7 +24,7 @@ from labrunner.gateway.metering.fund import Amounts, Fund, Statement
 from labrunner.gateway.metering.lentrecord import LentRecord, LentTo, read_lent, write_lent
 from labrunner.gateway.process.control import Lend, Stated
 from labrunner.gateway.process.introduction import find_place
-from labrunner.gateway.process.refilling import sum_paid, sum_run
+from labrunner.gateway.process.refilling import sum_run
 from labrunner.policy.budget import limits_of
 from labrunner.trial.assignment import TrialContext
 
@@ -53,7 +53,6 @@ class Treasury:
         self._caps = limits_of(context.experiment.policy.budget)
         self._is_needed = any(each.models for each in context.experiment.variants)
         self._money: Fund | None = None
-        self._home: dict[str, Decimal] = dict.fromkeys(self._caps, Decimal())
         self._places: dict[str, Fund] = {}
         self._nodes: dict[str, str] = {}
         """The node of each gateway that ever was."""
@@ -64,13 +63,13 @@ class Treasury:
         self._saved: dict[str, dict[str, Decimal]] = {}
 
     @property
-    def holds_budget(self) -> bool:
-        """Whether gateways share what the run may spend."""
-        return self._is_needed and bool(self._caps)
+    def lends(self) -> tuple[str, ...]:
+        """What of the run's money is lent to gateways: its names."""
+        return tuple(self._caps) if self._is_needed else ()
 
     def refuse_others(self, count: int) -> None:
         """Attempts that an earlier owner left on this machine have a gateway that borrows nothing."""
-        if count and self.holds_budget:
+        if count and self.lends:
             told = f"{count} attempts that go on on this machine spend of the run's budget, too"
             told += f": let them end first, with {find_option('executor').spell(LOCAL)}"
             raise SandboxFailed("budget", told)
@@ -88,14 +87,6 @@ class Treasury:
         self._hear(line, decode(first, Stated))
         self._own(self._follow(line, said))
 
-    async def take_back(self, folder: Path) -> None:
-        """An attempt is gone on with elsewhere: its calls that lie here come home once more."""
-        await self._count(folder, -1)
-
-    async def bring_home(self, folder: Path) -> None:
-        """An attempt's calls have come home."""
-        await self._count(folder, 1)
-
     async def close(self) -> None:
         """Hear no more."""
         self._is_closed = True
@@ -111,10 +102,7 @@ class Treasury:
             if self._money is not None or not self._caps:
                 return
             record, paid = await asyncio.to_thread(self._look)
-            self._home |= {name: record.home.get(name, Decimal()) for name in self._caps}
-            fund = Fund(
-                self._caps, {name: max(Decimal(), paid[name] - self._home[name]) for name in self._caps}
-            )
+            fund = Fund(self._caps, paid)
             for instance, lent in record.lent.items():
                 self._nodes[instance] = lent.node
                 fund.hear(instance, lent.loan)
@@ -127,13 +115,6 @@ class Treasury:
     @property
     def _folder(self) -> Path:
         return find_place(self._trials).folder
-
-    async def _count(self, folder: Path, sign: int) -> None:
-        if self.holds_budget:
-            found = await asyncio.to_thread(sum_paid, folder)
-            for name in self._caps:
-                self._home[name] += sign * found.amounts[name]
-            await self._save(is_last=True)
 
     async def _follow(self, line: _Till, said: AsyncIterator[bytes]) -> None:
         """Hear a gateway and tell it until either ends: its node would wait for ever with one alone."""
@@ -256,7 +237,7 @@ class Treasury:
             granted = {instance: dict(loan.granted) for instance, loan in self._money.loans.items()}
             if granted == self._saved and not is_last:
                 return
-            record = LentRecord(lent=self._write_loans(self._money), home=dict(self._home))
+            record = LentRecord(lent=self._write_loans(self._money))
             await asyncio.to_thread(write_lent, self._folder, record)
             self._saved = granted
 

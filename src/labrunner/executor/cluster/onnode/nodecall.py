@@ -31,14 +31,15 @@ from labrunner.executor.cluster.tidings import (
 from labrunner.experiment.run_policy import Keep
 from labrunner.files.layering.layernote import LAYER
 from labrunner.files.strangers.masking import Masker
+from labrunner.gateway.recording.awaycalls import AWAY
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion
 from labrunner.trial.assignment import Assignment, Notes
 from labrunner.trial.collecting.collection import keeps_workspace
 from labrunner.trial.ledger import MOST_TOLD
 
-STAYS_HERE: Final = frozenset({"ctl", "agent", "scratch", "grader"})
-"""What of an attempt's folder is for its sandbox alone."""
+STAYS_HERE: Final = frozenset({"ctl", "agent", "scratch", "grader", AWAY})
+"""What of an attempt's folder is for its sandbox alone; and who paid for its calls is known at home."""
 UNHEARD: Final = 8
 """So many pieces may be under way."""
 CANCELLED: Final = "cancelled"

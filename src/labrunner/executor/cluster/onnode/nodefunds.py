@@ -23,18 +23,13 @@ class NodeFunds:
     async def messages(self, local: LocalExecutor | None, trials: Path) -> AsyncIterator[bytes]:
         """What is said, until nobody says anything any more; first, how things stand here."""
         if local is None or not await local.find_gateway():
-            self.hear(await asyncio.to_thread(_look, trials))
+            from labrunner.gateway.process.borrowing import state_nobody
+            from labrunner.gateway.process.introduction import find_place
+
+            self.hear(await asyncio.to_thread(state_nobody, find_place(trials).folder))
         while (said := await self._said.get()) is not None:
             yield tidings.encode(said)
 
     def close(self) -> None:
         """Say nothing more."""
         self._said.put_nowait(None)
-
-
-def _look(trials: Path) -> Stated:
-    """How things stand where no gateway is."""
-    from labrunner.gateway.process.borrowing import read_ended
-    from labrunner.gateway.process.introduction import find_place
-
-    return Stated(instance="", ended=read_ended(find_place(trials).folder))
