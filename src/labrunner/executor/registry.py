@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, TypeGuard
 
 from labrunner.errors import InputError
-from labrunner.executor.cargo import TakesOwnCode
 from labrunner.executor.door import Executor
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.run_policy import LOCAL
@@ -37,6 +36,8 @@ EXECUTORS: Final = Registry(
 
 def takes_own_code(name: str) -> bool:
     """Whether the executor of a name carries out, elsewhere, attempts whose code is not its own."""
+    from labrunner.executor.cargo import TakesOwnCode  # for Python tasks
+
     # What its class has, an executor has: none is made to be asked.
     return isinstance(EXECUTORS.find(name, flag("executor")), TakesOwnCode)
 

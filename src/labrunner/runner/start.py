@@ -28,7 +28,6 @@ from labrunner.runner.plan import Plan, never
 from labrunner.runner.reports.advice import advice_on_damage
 from labrunner.runner.rereading import Reread, reread_file
 from labrunner.runner.reuse.carryover import CarryOver
-from labrunner.runner.reuse.keptwork import judging
 from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
 from labrunner.runner.sitting.stopping import signals_stop
@@ -119,6 +118,8 @@ async def launch(beginning: Beginning, options: RunOptions, watch: Watch) -> Run
     if find_places(executor) is not None:
         plan = replace(plan, has_places_elsewhere=True, concurrency=_bound(plan))
     if beginning.reuse is not None:
+        from labrunner.runner.reuse.keptwork import judging  # for regrading
+
         executor = judging(beginning.reuse, executor, paths)
     if beginning.stand_in_front is not None:
         executor = beginning.stand_in_front(executor, paths)

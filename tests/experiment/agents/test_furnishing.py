@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labrunner.errors import InputError, InputErrors
-from labrunner.experiment.agents.installed import AgentsMissing
+from labrunner.experiment.agents.furnished import AgentsMissing
 from labrunner.experiment.resolved import Agent
 from labrunner.experiment.resolving.load import load
 from tests.kit.depot.packages import write_named_experiment

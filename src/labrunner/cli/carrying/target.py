@@ -17,7 +17,7 @@ from labrunner.cli.pieces import find_runs, make_app
 from labrunner.display.text.saying import say_aside
 from labrunner.errors import InputError
 from labrunner.evaluation.request import find_replayed, make_run_options, refuse_one_id
-from labrunner.experiment.agents.installed import AgentsMissing
+from labrunner.experiment.agents.furnished import AgentsMissing
 from labrunner.experiment.options.asked import Asked
 from labrunner.experiment.options.layers import refuse_python
 from labrunner.experiment.options.overrides import Overrides

@@ -14,8 +14,9 @@ from labrunner.display.text.console import make_console
 from labrunner.display.text.saying import say, say_aside
 from labrunner.errors import InputError
 from labrunner.experiment.agents.agent_file import AgentFile
+from labrunner.experiment.agents.furnished import name_agent
 from labrunner.experiment.agents.installed import InstalledAgent, Release, check_installed, list_installed
-from labrunner.experiment.agents.known_agents import AGENTS, name_agent, read_agent
+from labrunner.experiment.agents.known_agents import AGENTS, read_agent
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.records.encoding import canonical
 

@@ -5,7 +5,7 @@ Rules: strict types, unknown fields refused. The text under each field is the re
 
 # ruff: noqa: RUF012 - pydantic copies defaults
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,6 @@ from labrunner.experiment.authoring.part import Part, Text
 from labrunner.experiment.authoring.values import Env, HomeFiles, check_inner_path
 from labrunner.experiment.resolved import Runs
 
-SETTINGS: Final = ("effort", "turns", "system_prompt")
 Setting: TypeAlias = Literal["effort", "turns", "system_prompt"]
 ProgramName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 

@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from labrunner.errors import InputError
-from labrunner.experiment.agents.agent_file import SETTINGS, AgentFile, SettingPart
+from labrunner.experiment.agents.agent_file import AgentFile, SettingPart
+from labrunner.experiment.agents.furnished import SETTINGS, Furnished, PromptUse
 from labrunner.experiment.agents.installed import Release, check_installed, find_installed
 from labrunner.experiment.agents.shell_words import WordNames, quote, write_word, write_words
 from labrunner.experiment.authoring.authored import AgentPart
@@ -20,7 +21,7 @@ from labrunner.experiment.authoring.plain_file import read_authored
 from labrunner.experiment.authoring.problems import Problems, nearest
 from labrunner.experiment.authoring.section import Section, Spot
 from labrunner.experiment.authoring.values import FileSource
-from labrunner.experiment.resolved import Folder, ModelEntry, NamedAgent, Network, Runs
+from labrunner.experiment.resolved import Folder, ModelEntry, NamedAgent, Network
 from labrunner.experiment.substitution import (
     BUILT_INS,
     UnfitBinding,
@@ -42,32 +43,6 @@ CANT_START: Final = 69
 """EX_UNAVAILABLE: with what a script or a launcher ends that can't start its program."""
 _OF_THE_FILE: Final = frozenset({"prompt", "home", "model_url", "model_key"})
 """Names that mean something inside, whatever a variant binds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptUse:
-    """That an agent's script reads the task's text."""
-
-    most_bytes: int | None
-    """Of a text that becomes an argument or a variable; None: it goes into files only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Furnished:
-    """An agent's section as if it had been written out, and what it was made of."""
-
-    section: Section[AgentPart]
-    named: NamedAgent | None = None
-    folder: Folder | None = None
-    """Where it is installed."""
-    missing: Release | None = None
-    """What is not installed."""
-    is_found: bool = True
-    """False: it is used by name, and there is none that can be; a problem by now."""
-    prompt: PromptUse | None = None
-    """How its script uses the task's text; None: it does not."""
-    runs: Runs | None = None
-    """What it starts in the place of a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,20 +309,6 @@ class Furnishing:
             told = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             self.problems.add(spot.where, f"'{path}' can't be read: {told}")
             return "''"
-
-
-def refuse_told(section: Section[AgentPart], told: str, problems: Problems) -> None:
-    """Refuse what only an agent that is told its settings can be asked for."""
-    for field in ("version", "model", *SETTINGS, "args", "files"):
-        if getattr(section.part, field):
-            problems.add(section.at(field).where, told)
-
-
-def refuse_started(section: Section[AgentPart], told: str, problems: Problems) -> None:
-    """Refuse a program beside what an agent runs in the place of one."""
-    for field in ("command", "dir"):
-        if getattr(section.part, field):
-            problems.add(section.at(field).where, told)
 
 
 def _put_file(path: str, content: str) -> str:

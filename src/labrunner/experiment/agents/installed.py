@@ -98,17 +98,6 @@ class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return tree_path(self.digest)
 
 
-class AgentsMissing(InputError):
-    """An experiment is well but for agents that are not installed here."""
-
-    def __init__(self, where: str, releases: tuple[Release, ...]) -> None:
-        """Name the releases, and how they are installed."""
-        self.releases = releases
-        told = f"not installed on this host: {', '.join(release.label for release in releases)}"
-        asked = " ".join(release.request for release in releases)
-        super().__init__(where, f"{told}; try: lab agents install {asked}")
-
-
 def agents_cache() -> Path:
     """Where installed agents lie."""
     return user_cache("agents")

@@ -10,6 +10,7 @@ from typing import Final, TypeGuard
 from labrunner.errors import InputError
 from labrunner.experiment.agents.agent_file import AgentFile
 from labrunner.experiment.agents.catalogue import FILES
+from labrunner.experiment.agents.furnished import is_path
 from labrunner.experiment.authoring.document import read_document
 from labrunner.experiment.authoring.problems import Problems, validate
 from labrunner.experiment.authoring.section import Section
@@ -31,7 +32,7 @@ AGENTS: Final = Registry(
 
 def find_agent(use: str, folder: Path, where: str) -> Path:
     """An agent's file. Raises InputError."""
-    if not _is_path(use):
+    if not is_path(use):
         return AGENTS.find(use, where)
     if not (path := folder / use).exists():
         raise InputError(where, f"there is no file '{path}'")
@@ -40,12 +41,7 @@ def find_agent(use: str, folder: Path, where: str) -> Path:
 
 def name_use(use: str, folder: Path) -> str:
     """What names an agent on a command line, of one that is named in a folder: a path starts from here."""
-    return str(folder / use) if _is_path(use) else use
-
-
-def name_agent(use: str) -> str:
-    """What an agent is called: its name, or that of its file."""
-    return Path(use).stem if _is_path(use) else use
+    return str(folder / use) if is_path(use) else use
 
 
 def read_agent(use: str, folder: Path, where: str, problems: Problems) -> Section[AgentFile] | None:
@@ -65,7 +61,3 @@ def read_agent(use: str, folder: Path, where: str, problems: Problems) -> Sectio
             problems.add(document.where((field,)), told.get(field, "is for experiments to say; take it out"))
             return None
     return Section.of(part, document)
-
-
-def _is_path(use: str) -> bool:
-    return use.endswith((".yaml", ".yml")) or use.startswith((".", "/"))

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labrunner.errors import InputError
-from labrunner.experiment.agents.furnishing import PromptUse
-from labrunner.experiment.agents.installed import Release
+from labrunner.experiment.agents.furnished import PromptUse
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems
@@ -14,6 +14,9 @@ from labrunner.experiment.authoring.section import Spot
 from labrunner.experiment.folders import Contents
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Folder
+
+if TYPE_CHECKING:
+    from labrunner.experiment.agents.installed import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class Reading:
     needs_agent: bool = True
     """Whether an agent must be named; where none is, nothing runs in its place."""
     contents: Contents = field(default_factory=Contents)
-    missing: dict[str, Release] = field(default_factory=dict)
+    missing: "dict[str, Release]" = field(default_factory=dict)
     """Agents that are not installed here, by their labels."""
     prompted: dict[str, PromptUse] = field(default_factory=dict)
     """Variants whose agent's script reads the task's text, by their ids."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from labrunner.experiment.agents.furnishing import Furnished
+from labrunner.experiment.agents.furnished import Furnished
 from labrunner.experiment.authoring.authored import AgentPart, GraderPart, MetricPart, SandboxPart, SetupPart
 from labrunner.experiment.authoring.problems import Problems
 from labrunner.experiment.authoring.section import Section, Spot

@@ -6,7 +6,7 @@ Rule: everything that can be found wrong is found before anything is raised, so 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from labrunner.experiment.agents.installed import AgentsMissing
+from labrunner.experiment.agents.furnished import AgentsMissing
 from labrunner.experiment.authoring.authored import ExperimentFile
 from labrunner.experiment.authoring.document import Document
 from labrunner.experiment.authoring.problems import Problems, validate

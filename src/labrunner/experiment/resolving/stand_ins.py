@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from labrunner.experiment.agents.known_agents import name_agent
+from labrunner.experiment.agents.furnished import name_agent
 from labrunner.experiment.authoring.authored import AgentPart, VariantPart
 from labrunner.experiment.authoring.document import FieldPath, dotted
 from labrunner.experiment.authoring.problems import listed, validate

@@ -3,10 +3,9 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from labrunner.experiment.agents.agent_file import AgentFile
-from labrunner.experiment.agents.furnishing import Furnished, Furnishing, refuse_started, refuse_told
-from labrunner.experiment.agents.known_agents import name_agent, name_use, read_agent
+from labrunner.experiment.agents.furnished import Furnished, name_agent, refuse_started, refuse_told
 from labrunner.experiment.authoring.authored import AgentPart, SandboxPart, VariantPart
 from labrunner.experiment.authoring.problems import Problems, found, validate
 from labrunner.experiment.authoring.section import Section, Spot
@@ -20,6 +19,9 @@ from labrunner.experiment.resolving.parts import host_network, resolve_agent, re
 from labrunner.experiment.resolving.stand_ins import Option, WrittenVariant, lay_agent
 from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.experiment.substitution import BUILT_INS, escape, is_name, scalar_text
+
+if TYPE_CHECKING:
+    from labrunner.experiment.agents.agent_file import AgentFile
 
 
 def written_variants(reading: Reading) -> Sequence[WrittenVariant]:
@@ -96,8 +98,18 @@ def _find_agent(variant: WrittenVariant, models: Mapping[str, ModelEntry], readi
         refuse_told(own, "takes `use`, which names an agent that can be told", reading.problems)
         is_idle = not own.part.command and not reading.needs_agent
         return Furnished(section=_over_options(own, reading), runs="nothing" if is_idle else None)
-    spot = own.at("use")
-    use = fill_path(own.part.use, variant.part.bindings, spot, reading.problems)
+    return _furnish(own.part.use, own.at("use"), variant, models, reading)
+
+
+def _furnish(
+    written: str, spot: Spot, variant: WrittenVariant, models: Mapping[str, ModelEntry], reading: Reading
+) -> Furnished:
+    """The same for one that is used by name."""
+    from labrunner.experiment.agents.furnishing import Furnishing  # most experiments name none
+    from labrunner.experiment.agents.known_agents import name_use, read_agent
+
+    own = lay_agent(_no_agent(reading), variant, reading)
+    use = fill_path(written, variant.part.bindings, spot, reading.problems)
     known = None if use is None else read_agent(use, spot.folder, spot.where, reading.problems)
     if use is None or known is None:
         return Furnished(section=_over_options(own, reading), is_found=False)
@@ -137,7 +149,7 @@ def _no_agent(reading: Reading) -> Section[AgentPart]:
     return Section.of(AgentPart(), reading.document, "agent")
 
 
-def _brought(known: Section[AgentFile], reading: Reading) -> Section[AgentPart]:
+def _brought(known: "Section[AgentFile]", reading: Reading) -> Section[AgentPart]:
     """The fields of an agent that is used by name."""
     own = {name for name in known.part.model_fields_set if name in AgentPart.model_fields}
     brought = AgentPart.model_construct(own, **{name: getattr(known.part, name) for name in own})

@@ -15,7 +15,6 @@ from labrunner.experiment.sandbox_kinds import KINDS
 from labrunner.files.filesystem import filesystem_problem, lock_problem
 from labrunner.files.strangers.masking import SHORTEST
 from labrunner.runner.upkeep.model_checks import check_models
-from labrunner.runner.upkeep.replay_checks import check_replay
 from labrunner.sandbox.door import Check
 from labrunner.sandbox.registry import find_kind
 
@@ -43,6 +42,10 @@ async def examine(
 
 
 def _look_at_replay(experiment: Experiment) -> tuple[Check, ...]:
+    if experiment.policy.replay is None:
+        return ()
+    from labrunner.runner.upkeep.replay_checks import check_replay  # few runs replay
+
     return tuple(check_replay(experiment))
 
 

@@ -3,13 +3,16 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from labrunner.sandbox.door import AgentRun, Phase, PhaseEnd, SandboxSpec
-from labrunner.sandbox.execution import ExecCall, ExecEnd
 from labrunner.sandbox.mortal import Unfetchable
 from labrunner.sandbox.processes.phase import Finished, Scratch, choose_scratch, run_in_order
-from labrunner.sandbox.processes.process_calls import ProcessCalls
-from labrunner.sandbox.terminals.person import Person, TerminalCall
+
+if TYPE_CHECKING:
+    from labrunner.sandbox.execution import ExecCall, ExecEnd
+    from labrunner.sandbox.processes.process_calls import ProcessCalls
+    from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: calls are made when the first one comes
@@ -34,11 +37,11 @@ class LaunchedSandbox(Unfetchable):
         """Run the setup, and take calls from now on."""
         return await self._calls.begin(setup, agent)
 
-    async def exec(self, call: ExecCall) -> ExecEnd:
+    async def exec(self, call: "ExecCall") -> "ExecEnd":
         """Carry out a call."""
         return await self._calls.exec(call)
 
-    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+    async def attend(self, call: "TerminalCall", person: "Person") -> "ExecEnd":
         """Let a person look around."""
         return await self._calls.attend(call, person)
 
@@ -47,7 +50,9 @@ class LaunchedSandbox(Unfetchable):
         return await self._calls.end_all()
 
     @cached_property
-    def _calls(self) -> ProcessCalls:
+    def _calls(self) -> "ProcessCalls":
+        from labrunner.sandbox.processes.process_calls import ProcessCalls  # for Python tasks
+
         return ProcessCalls(self.spec.folders, self.launch)
 
     async def _run(self, phase: Phase) -> Finished:

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from labrunner.errors import SandboxFailed
 from labrunner.sandbox.door import AgentRun, AttemptFolders, Phase, PhaseEnd
 from labrunner.sandbox.execution import LONGEST_S, ExecCall, ExecEnd, read_end
 from labrunner.sandbox.processes.phase import Finished, Scratch, choose_scratch, make_scratch
-from labrunner.sandbox.terminals.outer_end import hold_line, inner_command
-from labrunner.sandbox.terminals.person import Person, TerminalCall
+
+if TYPE_CHECKING:
+    from labrunner.sandbox.terminals.person import Person, TerminalCall
 
 Launch = Callable[[Phase, Scratch], Awaitable[Finished]]
 
@@ -62,10 +64,12 @@ class ProcessCalls:
             for kind in ("stdin", "stdout", "stderr"):
                 (self._folders.logs / f"{stream}.{kind}").unlink(missing_ok=True)
 
-    async def attend(self, call: TerminalCall, person: Person) -> ExecEnd:
+    async def attend(self, call: "TerminalCall", person: "Person") -> ExecEnd:
         """Run a command at a terminal."""
         if self._scratch is None:
             raise SandboxFailed("not_begun", "a call came before the sandbox was opened for calls")
+        from labrunner.sandbox.terminals.outer_end import hold_line, inner_command  # few are looked around in
+
         async with hold_line(self._scratch.tmp, person):
             return await self.exec(ExecCall(argv=inner_command(call), env=call.env))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,15 +22,16 @@ from labrunner.files.descriptors import NEW_FILE, sync, sync_path, write_all
 from labrunner.files.strangers.hostile import open_plain
 from labrunner.files.strangers.masking import Masker
 from labrunner.files.strangers.removal import remove
-from labrunner.gateway.dialects.speech import Heard
 from labrunner.gateway.recording.calljournal import BODIES, CALLS
 from labrunner.gateway.recording.doorjournal import DOORS
-from labrunner.gateway.telling.answering import hear_answer, tell_answer
 from labrunner.records.completion import FileRef
 from labrunner.records.encoding import canonical
 from labrunner.records.facts.door_event import DoorEvent
 from labrunner.records.facts.model_call import BodyRow, CallRow
 from labrunner.trial.collecting.redaction import Redactor
+
+if TYPE_CHECKING:
+    from labrunner.gateway.dialects.speech import Heard
 
 RECORDED: Final = (CALLS, BODIES, DOORS)
 """Files beside an attempt's folders that only the gateway writes."""
@@ -161,6 +162,8 @@ class _BodyMasking:
 
     def _mask_answer(self, row: BodyRow, call: CallRow) -> BodyRow:
         """The answer, or only its words where its bytes still hold a secret in pieces."""
+        from labrunner.gateway.telling.answering import hear_answer, tell_answer  # few calls hold a secret
+
         try:
             heard = hear_answer(call, row)
         except ValueError:
@@ -169,7 +172,7 @@ class _BodyMasking:
         return row if safe == heard else msgspec.structs.replace(row, form="told", body=tell_answer(safe))
 
 
-def _mask_heard(heard: Heard, masker: Masker) -> Heard:
+def _mask_heard(heard: "Heard", masker: Masker) -> "Heard":
     def mask(text: str | None) -> str | None:
         return masker.mask_text(text) if text else text
 
