@@ -165,14 +165,6 @@ async def test_a_worker_that_does_not_end_a_cancelled_attempt_is_ended_and_the_n
     assert cluster.swept == {mine.token}
 
 
-async def test_two_nodes_of_one_name_are_warned_of(owners: Owners, cluster: MadeCluster) -> None:
-    assert all(check.passed for check in await owners.make(NO_WATCH).preflight())
-    cluster.names_told["n2"] = "n1"
-    failed = [check for check in await owners.make(NO_WATCH).preflight() if not check.passed]
-    (told,) = [check for check in failed if "have this name" in check.message]
-    assert (told.node, told.severity, told.message.split()[0]) == ("n1", "warning", "2")
-
-
 async def test_who_is_cancelled_while_workers_end_hears_of_it_once_they_have(
     owners: Owners, cluster: MadeCluster
 ) -> None:

@@ -75,8 +75,10 @@ class MadeNode:
         if self.worker is not None:
             self.worker.hangs = True
 
-    def leave(self) -> None:
+    def leave(self, *, unnoticed: bool = False) -> None:
         """Be away, as a machine that falls over and takes its containers' processes along."""
+        if unnoticed:
+            self.cluster.unnoticed.append(RayNode(id=self.id, name=self.name))
         self.is_there = False
         self.kill_worker()
 
@@ -119,6 +121,8 @@ class MadeCluster:
     """So many of them all attempts share: each asks for one before it begins to work, and keeps it."""
     bug: Exception | None = None
     """What is raised where it is looked which nodes there are."""
+    unnoticed: list[RayNode] = field(default_factory=list)
+    """Nodes that are gone, and that the head still lists."""
     names_told: dict[str, str] = field(default_factory=dict)
     """What nodes call themselves, if not by their own names."""
     lacks_all: bool = False
@@ -149,19 +153,20 @@ class MadeCluster:
             raise self.bug
         if self.head_is_silent:
             await asyncio.Event().wait()
-        return tuple(
+        found = (
             RayNode(id=each.id, name=self.names_told.get(each.name, each.name))
             for each in self.nodes.values()
             if each.is_there
         )
+        return (*self.unnoticed, *found)
 
     def start_worker(self, node: RayNode) -> "MadeWorker":
-        machine = self.nodes[node.name]
-        worker = MadeWorker(machine)
-        if machine.is_there and machine.id == node.id:
-            machine.worker = worker
-        else:
+        there = (each for each in self.nodes.values() if each.is_there and each.id == node.id)
+        if (machine := next(there, None)) is None:
+            worker = MadeWorker(self.nodes[node.name])
             worker.die()
+        else:
+            machine.worker = worker = MadeWorker(machine)
         return worker
 
     def close(self) -> None:

@@ -23,12 +23,15 @@ async def examine_node(node: Node) -> list[Check]:
 
 
 def name_namesakes(nodes: Iterable[RayNode]) -> list[Check]:
-    """Nodes that have one name: who looks for what lives on one of them may ask another.
+    """Nodes that have one name: what lives on one of them is looked for by that, so one is used at a time.
 
     A warning: Ray may still list one that was started again since.
     """
     count = Counter(node.name for node in nodes)
-    told = "{} nodes of the cluster have this name; start each with a name of its own: ray start --node-name"
+    told = (
+        "{} nodes of the cluster have this name, and only one of them is used at a time; start each with a "
+    )
+    told += "name of its own (ray start --node-name NAME), unless it was just started again"
     return [
         Check(name="node name", passed=False, severity="warning", message=told.format(many), node=name)
         for name, many in sorted(count.items())

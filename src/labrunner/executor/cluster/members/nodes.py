@@ -2,21 +2,23 @@
 
 Rules: a node is known by its name, which stays when it is started again. It is used once a worker of it has
 begun, has shown that attempts can be carried out there, and has removed what nobody will go on with. Who died
-is found anew while Ray still has the node; what it was at waits for that, and for no longer.
+is found anew while Ray still has the node; what it was at waits for that, and for no longer. Of several nodes
+with one name one is used at a time: the others get their turn when it is gone, or can't be used.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
-from labrunner.executor.cluster.members.headwatch import HeadLost, HeadWatch
+from labrunner.executor.cluster.members.census import Census
+from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.unusable import Unusable
-from labrunner.executor.cluster.members.welcome import Begin, have_begun
+from labrunner.executor.cluster.members.welcome import Begin, explain, have_begun
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.files.uninterrupted import wait_out
@@ -37,21 +39,22 @@ class Nodes:
         """Look at nothing yet; `prepare` is called before any worker is started."""
         self._plan, self._prepare, self._begin = plan, prepare, begin
         self._port, self.pace = port, pace
-        self._head = HeadWatch(port, pace)
+        self._census = Census(plan, port, pace)
         self.end = ""
         """Why no node will ever be used again, once that is so."""
         self._joined: dict[str, Node] = {}
+        """By name."""
         self.unusable = Unusable(pace)
         self.orphaned: dict[str, set[str]] = {}
         """By node, attempts whose worker died under them, or that are yet to be gone on with: its next worker
         is not to sweep them away."""
-        self._there: tuple[RayNode, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: Callable[[], None] = lambda: None
         self._waiting = asyncio.Event()
         self._is_watching = False
         self._opening = asyncio.Lock()
         self._joining: set[str] = set()
+        """Names of which a node is being tried."""
 
     @property
     def joined(self) -> tuple[Node, ...]:
@@ -60,8 +63,8 @@ class Nodes:
 
     @property
     def there(self) -> tuple[RayNode, ...]:
-        """Those that Ray has, as far as was last seen."""
-        return self._there
+        """Those that Ray has, as far as was last seen; a name may stand there more than once."""
+        return self._census.nodes
 
     @property
     def problems(self) -> dict[str, str]:
@@ -70,8 +73,8 @@ class Nodes:
 
     @property
     def count(self) -> int:
-        """How many nodes Ray has, as far as was last seen."""
-        return len(self._there)
+        """How many nodes can be used at a time, of those that Ray has."""
+        return len(self._census.names)
 
     @property
     def places(self) -> int:
@@ -79,12 +82,16 @@ class Nodes:
         return sum(node.begun.places for node in self._joined.values() if node.is_open)
 
     def find(self, name: str) -> Node | None:
-        """The node of a name, if it has joined."""
-        return next((node for node in self._joined.values() if node.name == name), None)
+        """The node of a name that is used, if one has joined."""
+        return self._joined.get(name)
 
     def is_there(self, name: str) -> bool:
         """Whether Ray has a node of that name, as far as was last seen."""
-        return any(node.name == name for node in self._there)
+        return bool(self._census.find(name))
+
+    async def until_due(self, names: Collection[str]) -> None:
+        """Wait until a node of each of these names may be tried."""
+        await self.unusable.until_due([self._census.find(name) for name in names])
 
     async def join(self) -> None:
         """Have a worker on every node that is wanted and there. Raises SandboxFailed without any cluster."""
@@ -93,12 +100,12 @@ class Nodes:
         await self._port.connect(self._plan.address)
         await self._prepare()
         try:
-            await self._look()
+            await self._census.look()
         except (NodeLost, HeadLost) as lost:
             raise SandboxFailed("no_cluster", f"the cluster's head does not answer: {lost}") from lost
         async with asyncio.TaskGroup() as group:
-            for node in self._find_new():
-                group.create_task(self._join(node))
+            for name in self._find_new():
+                group.create_task(self._join(name))
         while self._joining:
             await self.wait_for_change()
 
@@ -143,9 +150,9 @@ class Nodes:
         if node.is_lost:
             return
         node.is_lost, node.is_open, node.loss = True, False, why
-        if self._joined.get(node.id) is node:
-            del self._joined[node.id]
-            self.problems[node.name] = f"its worker is gone ({why})"
+        if self._joined.get(node.name) is node:
+            del self._joined[node.name]
+            self.unusable.tell(node, f"its worker is gone ({why})")
         self.orphaned.setdefault(node.name, set()).update(node.calls)
         node.worker.kill()
         self._tell()
@@ -154,7 +161,7 @@ class Nodes:
         """A node can take nothing new for now; what is under way there goes on, then it is tried again."""
         if node.is_open:
             node.is_open, node.is_shut = False, True
-            self.unusable.add(node.name, why)
+            self.unusable.add(node, why)
             self._tell()
 
     async def close(self) -> None:
@@ -194,27 +201,17 @@ class Nodes:
         self._waiting.set()
         self._changed()
 
-    async def _look(self) -> None:
-        self._there = tuple(node for node in await self._head.list_nodes() if self._is_wanted(node.labels))
-
-    def _is_wanted(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(name) == value for name, value in self._plan.labels.items())
-
-    def _find_new(self) -> list[RayNode]:
-        return [
-            node
-            for node in self._there
-            if node.id not in self._joined
-            and node.id not in self._joining
-            and self.unusable.is_due(node.name)
-        ]
+    def _find_new(self) -> list[str]:
+        """Names of which no node is used or being tried, and one may be."""
+        due = {node.name for node in self._census.nodes if self.unusable.is_due(node)}
+        return sorted(due - self._joined.keys() - self._joining)
 
     async def _watch(self) -> None:
         """Have nodes that come join; nodes that Ray has no more get nothing new."""
         while True:
             await asyncio.sleep(self.pace.look_s)
             try:
-                await self._look()
+                await self._census.look()
             except HeadLost as lost:
                 self._give_all_up(str(lost))
                 return
@@ -223,45 +220,57 @@ class Nodes:
                 self._tell()
                 continue
             self.problems.pop("the cluster's head", None)
-            there = {node.id for node in self._there}
+            there = {node.id for node in self._census.nodes}
             for node in self.joined:
                 if node.id not in there:
                     self.lose(node, "Ray has the node no more")
-            for new in self._find_new():
-                self._own(self._join_late(new))
+            for name in self._find_new():
+                self._own(self._join_late(name))
             for node in self.joined:
-                if node.is_shut and not node.calls and self.unusable.is_due(node.name):
+                if node.is_shut and not node.calls and self.unusable.is_due(node):
                     node.is_shut = False
                     self._own(self._try(node))
             self._waiting.set()
 
     def _give_all_up(self, why: str) -> None:
-        self.end, self._there = why, ()
+        self.end = why
+        self._census.close()
         for node in self.joined:
             self.lose(node, why)
         self._tell()
 
-    async def _join_late(self, node: RayNode) -> None:
-        await self._join(node)
-        if (joined := self._joined.get(node.id)) is not None:
+    async def _join_late(self, name: str) -> None:
+        await self._join(name)
+        if (joined := self.find(name)) is not None:
             await self._try(joined)
 
-    async def _join(self, node: RayNode) -> None:
-        """Have a worker begin; a node where that can't be is named with its problem."""
-        self._joining.add(node.id)
+    async def _join(self, name: str) -> None:
+        """Have a worker begin on a node of a name: on the next one where it can't be on the first."""
+        if name in self._joining:
+            return
+        self._joining.add(name)
+        tried: set[str] = set()
         try:
-            joined = await have_begun(node, self._port, self._begin, self.pace)
-            self._joined[node.id] = joined
-            self._own(self._stay(joined))
-        except NodeLost as lost:
-            self.unusable.add(node.name, f"no worker could be started: {lost}; is labrunner installed there?")
-        except TimeoutError:
-            self.unusable.add(node.name, f"no worker was started within {self.pace.start_s:.0f} s")
-        except LabError as error:
-            self.unusable.add(node.name, str(error))
+            while name not in self._joined:
+                untried = [node for node in self._census.find(name) if node.id not in tried]
+                if (node := self.unusable.choose(untried)) is None:
+                    return
+                tried.add(node.id)
+                await self._begin_on(node)
         finally:
-            self._joining.discard(node.id)
+            self._joining.discard(name)
             self._tell()
+
+    async def _begin_on(self, ray: RayNode) -> None:
+        """Have a worker begin; a node where that can't be is named with its problem."""
+        try:
+            node = await have_begun(ray, self._port, self._begin, self.pace)
+        except (NodeLost, TimeoutError, LabError) as error:
+            self.unusable.add(ray, explain(error, self.pace))
+        else:
+            self._joined[node.name] = node
+            self.unusable.prefer(node)
+            self._own(self._stay(node))
 
     async def _stay(self, node: Node) -> None:
         """Hear at once when a worker dies, and soon when it hangs."""
@@ -288,9 +297,9 @@ class Nodes:
             self._give_up(node, str(failure))
         else:
             node.is_open = not node.is_lost
-            self.unusable.forget(node.name)
+            self.unusable.forget(node)
             self._tell()
 
     def _give_up(self, node: Node, why: str) -> None:
         self.lose(node, why)
-        self.unusable.add(node.name, why)
+        self.unusable.add(node, why)

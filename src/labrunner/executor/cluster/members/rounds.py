@@ -1,12 +1,12 @@
 """Asking the nodes of a run what is left there: all of them, or the next worker of one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.members.nodes import Nodes
-from labrunner.executor.cluster.rayport import NodeLost, RayNode
+from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.sandbox.door import Survivor
 
 DEATHS: Final = 5
@@ -14,15 +14,15 @@ DEATHS: Final = 5
 
 
 async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
-    """Ask every node that is there; where a worker dies over it, the one that follows it.
+    """Ask every node that is there, one of each name; where a worker dies over it, the one that follows it.
 
     Who insists has nodes tried again that can't be used at once. Raises SandboxFailed, for who insists,
     where a node that Ray has gives no answer.
     """
     answered: set[str] = set()
-    silent: tuple[RayNode, ...] = ()
+    silent: list[str] = []
     for _ in range(DEATHS):
-        await nodes.unusable.until_due([node.name for node in silent] if insist else ())
+        await nodes.until_due(silent if insist else ())
         await nodes.join()
         unasked = [node for node in nodes.joined if node.id not in answered]
         for node in unasked:
@@ -31,15 +31,21 @@ async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, ins
                 answered.add(node.id)
             except NodeLost as lost:
                 nodes.lose(node, str(lost))
-        silent = tuple(node for node in nodes.there if node.id not in answered)
+        silent = _find_silent(nodes, answered)
         if not silent or not (unasked or insist):
             return
     if insist:
-        name = silent[0].name
+        name = silent[0]
         why = nodes.problems.get(name, "no answer")
         told = f"node {name} does not say what lives there of this run: {why}"
         told += "; nothing is given up on a guess: try again, or end the node with `ray stop` there"
         raise SandboxFailed("node_silent", told)
+
+
+def _find_silent(nodes: Nodes, answered: Collection[str]) -> list[str]:
+    """Names of nodes that are there, of which none has answered: by their ids."""
+    heard = {node.name for node in nodes.there if node.id in answered}
+    return sorted({node.name for node in nodes.there} - heard)
 
 
 async def ask_next(nodes: Nodes, name: str) -> tuple[Node, tuple[Survivor, ...]] | None:

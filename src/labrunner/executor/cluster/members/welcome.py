@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster.members.heartbeat import while_answering
 from labrunner.executor.cluster.members.node import Node, NodePace
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode, RayWorker
@@ -27,6 +27,17 @@ async def have_begun(node: RayNode, port: ClusterPort, begin: Begin, pace: NodeP
         with suppress(NodeLost):
             return await _begin_at(node, port, begin, pace)
     return await _begin_at(node, port, begin, pace)
+
+
+def explain(error: NodeLost | TimeoutError | LabError, pace: NodePace) -> str:
+    """Why no worker has begun."""
+    match error:
+        case NodeLost():
+            return f"no worker could be started: {error}; is labrunner installed there?"
+        case TimeoutError():
+            return f"no worker was started within {pace.start_s:.0f} s"
+        case _:
+            return str(error)
 
 
 async def _begin_at(node: RayNode, port: ClusterPort, begin: Begin, pace: NodePace) -> Node:
