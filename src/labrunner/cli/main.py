@@ -32,7 +32,15 @@ def main() -> None:
         pass  # between two steps of ours: nothing is under way
     finally:
         signals.leave_at_once(code)
+    if _is_held_up():
+        signals.leave(code)
     sys.exit(code)
+
+
+def _is_held_up() -> bool:
+    """Whether a library would keep this process from ending: it waits for who says nothing any more."""
+    rayport = sys.modules.get("labrunner.executor.cluster.rayport")  # few commands have loaded it
+    return rayport is not None and rayport.does_head_hang()
 
 
 def run(argv: list[str]) -> int:

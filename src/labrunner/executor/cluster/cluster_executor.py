@@ -24,6 +24,7 @@ from labrunner.executor.cluster.hearing.treasury import Treasury
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
 from labrunner.executor.cluster.homecoming import coming_home
 from labrunner.executor.cluster.losses import Losses
+from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.members.rounds import ask_every
@@ -104,18 +105,9 @@ class RayExecutor:
     async def preflight(self) -> tuple[Check, ...]:
         """Ask every node."""
         try:
-            await self._nodes.join()
-        except SandboxFailed as failure:
+            return await self._nodes.while_heard(self._examine)
+        except (SandboxFailed, HeadLost) as failure:
             return (Check(name="cluster", passed=False, message=str(failure)),)
-        checks = [
-            Check(name="node", passed=False, message=why, node=name)
-            for name, why in sorted(self._nodes.problems.items())
-        ]
-        checks += name_namesakes(self._nodes.there)
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(examine_node(node)) for node in self._nodes.joined]
-        checks += [check for each in asked for check in each.result()]
-        return tuple(checks) or (tell_nobody(self._context),)
 
     def outlives_runner(self, assignment: Assignment) -> bool:
         """Whether its sandbox goes on without us, on its node."""
@@ -202,6 +194,18 @@ class RayExecutor:
             finally:
                 if self._here is not None:
                     await self._here.close()
+
+    async def _examine(self) -> tuple[Check, ...]:
+        await self._nodes.join()
+        checks = [
+            Check(name="node", passed=False, message=why, node=name)
+            for name, why in sorted(self._nodes.problems.items())
+        ]
+        checks += name_namesakes(self._nodes.there)
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(examine_node(node)) for node in self._nodes.joined]
+        checks += [check for each in asked for check in each.result()]
+        return tuple(checks) or (tell_nobody(self._context),)
 
     async def _begin(self, worker: RayWorker, node: str, hello: WorkerHello) -> Begun:
         """Have a worker begin: what it lacks is delivered, then it hears of the run, and its secrets."""

@@ -11,6 +11,8 @@ from typing import Final
 from labrunner.errors import InputError, SandboxFailed
 from labrunner.experiment.options.table import flag
 
+NO_CLUSTER: Final = "no_cluster"
+"""The reason of whoever fails because there is none, or none any more."""
 AUTO: Final = "auto"
 PATIENCE_S: Final = 10.0
 """How long a machine may take to accept a connection."""
@@ -29,7 +31,7 @@ def check_head(address: str) -> None:
         with closing(socket.create_connection((host, port), timeout=PATIENCE_S)):
             pass
     except OSError as error:
-        raise SandboxFailed("no_cluster", refuse(address, error.strerror or str(error))) from error
+        raise SandboxFailed(NO_CLUSTER, refuse(address, error.strerror or str(error))) from error
 
 
 def refuse(address: str, why: str) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from labrunner.errors import InputError, SandboxFailed
-from labrunner.executor.cluster.head import check_head, refuse
+from labrunner.executor.cluster.head import NO_CLUSTER, check_head, refuse
 from labrunner.executor.cluster.strongbox import INSTALL
 from labrunner.executor.cluster.wire.nearend import NearEnd, Unanswered
 from labrunner.experiment.options.table import flag
@@ -25,7 +26,11 @@ MOST_CALLS: Final = 8
 """Of Ray's, under way at a worker: who it is, a batch there, a batch back. The wire carries all others."""
 FIRST: Final = "introduce"
 """Asked before it is known whether the other end has the same wire."""
+GOODBYE_S: Final = 2.0
+"""How long a head may take to answer what it was asked last, before it counts as one that hangs."""
 _NAMESPACE: Final = "labrunner"
+_asking: Final[set[threading.Thread]] = set()
+"""Those that ask the head something."""
 T = TypeVar("T")
 
 
@@ -82,7 +87,7 @@ def _connect(address: str) -> None:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise SandboxFailed("no_cluster", refuse(address, _first_line(error))) from error
+        raise SandboxFailed(NO_CLUSTER, refuse(address, _first_line(error))) from error
 
 
 def _hush() -> None:
@@ -113,12 +118,24 @@ async def list_nodes() -> tuple[RayNode, ...]:
             result = partial(_answer, answer, _list_nodes())
         except Exception as error:  # noqa: BLE001 - whoever asked has it raised
             result = partial(_refuse, answer, error)
+        finally:
+            _asking.discard(threading.current_thread())
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(result)
 
     # Without its head Ray says nothing for a minute, and a thread of a pool would be waited for at the end.
-    threading.Thread(target=ask, daemon=True).start()
+    thread = threading.Thread(target=ask, daemon=True)
+    _asking.add(thread)
+    thread.start()
     return await answer
+
+
+def does_head_hang() -> bool:
+    """Whether the head owes an answer when all is done: Ray, which takes its leave of it, waits for ever."""
+    deadline = time.monotonic() + GOODBYE_S
+    for thread in list(_asking):
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return bool(_asking)
 
 
 def _answer(future: "asyncio.Future[T]", result: T) -> None:

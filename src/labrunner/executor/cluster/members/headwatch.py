@@ -1,7 +1,8 @@
 """Whether the cluster's head still answers: without it nobody joins, and no death is heard of.
 
-Rule: Ray ends this process when its head has been gone for a minute, in the midst of whatever it does. A run
-is ended in order before: nothing is said of what was under way, and who goes on with the run looks for it.
+Rule: Ray ends this process when its head has been gone for a minute, in the midst of whatever it does. All
+that needs the cluster is ended in order before: at preflight, while nodes are asked and opened, in a run.
+Nothing is said of what was under way there, and who goes on with the run looks for it.
 """
 
 import asyncio
@@ -14,6 +15,11 @@ from labrunner.experiment.options.table import flag
 
 class HeadLost(Exception):
     """The head has said nothing for too long."""
+
+    def advise(self) -> str:
+        """The same with what is to be done about a run that has begun."""
+        there = "once there is a cluster again: lab continue"
+        return f"{self}; {there}, or on this machine: lab continue {flag('executor')} local"
 
 
 class HeadWatch:
@@ -35,8 +41,6 @@ class HeadWatch:
             self._silent_since = since
             if time.monotonic() - since < most:
                 raise NodeLost(str(error) or "it says nothing") from error
-            told = f"the cluster's head has not answered for {most:.0f} s; once there is a cluster again: "
-            told += f"lab continue, or on this machine: lab continue {flag('executor')} local"
-            raise HeadLost(told) from error
+            raise HeadLost(f"the cluster's head has not answered for {most:.0f} s") from error
         self._silent_since = None
         return nodes

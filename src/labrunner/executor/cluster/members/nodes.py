@@ -9,10 +9,11 @@ with one name one is used at a time: the others get their turn when it is gone, 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from labrunner.errors import LabError, SandboxFailed
 from labrunner.executor.cluster import rayport
+from labrunner.executor.cluster.head import NO_CLUSTER
 from labrunner.executor.cluster.members.census import Census
 from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.heartbeat import while_answering
@@ -22,6 +23,8 @@ from labrunner.executor.cluster.members.welcome import Begin, explain, have_begu
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayNode
 from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.files.uninterrupted import wait_out
+
+T = TypeVar("T")
 
 
 class Nodes:
@@ -37,7 +40,7 @@ class Nodes:
         pace: NodePace = NODE_PACE,
     ) -> None:
         """Look at nothing yet; `prepare` is called before any worker is started."""
-        self._plan, self._prepare, self._begin = plan, prepare, begin
+        self._prepare, self._begin = prepare, begin
         self._port, self.pace = port, pace
         self._census = Census(plan, port, pace)
         self.end = ""
@@ -93,16 +96,28 @@ class Nodes:
         """Wait until a node of each of these names may be tried."""
         await self.unusable.until_due([self._census.find(name) for name in names])
 
-    async def join(self) -> None:
-        """Have a worker on every node that is wanted and there. Raises SandboxFailed without any cluster."""
+    async def while_heard(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What comes of work that needs the cluster: whoever joins, opens or asks nodes does it in here.
+
+        Raises HeadLost, and SandboxFailed without any cluster.
+        """
         if self.end:
-            raise SandboxFailed("no_cluster", self.end)
-        await self._port.connect(self._plan.address)
+            raise SandboxFailed(NO_CLUSTER, self.end)
+        try:
+            return await self._census.while_heard(work)
+        except HeadLost as lost:
+            self._give_all_up(lost.advise())
+            raise
+
+    async def join(self) -> None:
+        """Have a worker on every node that is wanted and there. Raises HeadLost, and SandboxFailed."""
+        if self.end:
+            raise SandboxFailed(NO_CLUSTER, self.end)
         await self._prepare()
         try:
             await self._census.look()
-        except (NodeLost, HeadLost) as lost:
-            raise SandboxFailed("no_cluster", f"the cluster's head does not answer: {lost}") from lost
+        except NodeLost as lost:
+            raise SandboxFailed(NO_CLUSTER, f"the cluster's head does not answer: {lost}") from lost
         async with asyncio.TaskGroup() as group:
             for name in self._find_new():
                 group.create_task(self._join(name))
@@ -112,14 +127,18 @@ class Nodes:
     async def open(self) -> None:
         """Use every node that shows that it can be used, now and from now on those that join later."""
         async with self._opening:
-            if self._is_watching:
+            if self._is_watching or self.end:
                 return
-            await self.join()
-            async with asyncio.TaskGroup() as group:
-                for node in self.joined:
-                    group.create_task(self._try(node))
-            self._is_watching = True
-            self._own(self._watch())
+            with suppress(HeadLost):  # who opened looks for the end
+                await self.while_heard(self._open)
+                self._is_watching = True
+                self._own(self._watch())
+
+    async def _open(self) -> None:
+        await self.join()
+        async with asyncio.TaskGroup() as group:
+            for node in self.joined:
+                group.create_task(self._try(node))
 
     def call_on_change(self, changed: Callable[[], None]) -> None:
         """Have somebody hear whenever there are more places, or fewer."""
@@ -213,7 +232,7 @@ class Nodes:
             try:
                 await self._census.look()
             except HeadLost as lost:
-                self._give_all_up(str(lost))
+                self._give_all_up(lost.advise())
                 return
             except NodeLost as lost:
                 self.problems["the cluster's head"] = f"does not answer ({lost})"

@@ -1,9 +1,12 @@
 """Asking the nodes of a run what is left there: all of them, or the next worker of one."""
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Final
 
 from labrunner.errors import SandboxFailed
+from labrunner.executor.cluster.head import NO_CLUSTER
+from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.node import Node
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.rayport import NodeLost
@@ -16,9 +19,16 @@ DEATHS: Final = 5
 async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
     """Ask every node that is there, one of each name; where a worker dies over it, the one that follows it.
 
-    Who insists has nodes tried again that can't be used at once. Raises SandboxFailed, for who insists,
-    where a node that Ray has gives no answer.
+    Who insists has nodes tried again that can't be used at once. Raises SandboxFailed without any cluster,
+    and, for who insists, where a node that Ray has gives no answer.
     """
+    try:
+        await nodes.while_heard(partial(_ask_every, nodes, ask, insist=insist))
+    except HeadLost as lost:
+        raise SandboxFailed(NO_CLUSTER, lost.advise()) from lost
+
+
+async def _ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool) -> None:
     answered: set[str] = set()
     silent: list[str] = []
     for _ in range(DEATHS):
