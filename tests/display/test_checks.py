@@ -55,7 +55,7 @@ def test_nodes_of_a_cluster_are_a_table_and_what_was_found_is_told_once() -> Non
         "ok     image   n1     app is there",
         "error  image   n2     app can't be pulled",
         "",
-        "1 error: nothing can run before this is mended",
+        "1 error: a run begins without n2",
     ]
 
 
@@ -63,3 +63,16 @@ def test_a_warning_says_of_which_node_it_is() -> None:
     shown = show_warnings([replace(DOUBTFUL, node="n2")])
     assert shown is not None
     assert to_text(shown) == "warning: limits on n2: memory can't be limited here\n"
+
+
+def test_where_no_node_passes_nothing_can_run() -> None:
+    checks = [replace(BAD, node="n1"), replace(BAD, node="n2")]
+    shown = to_text(show_checks(checks))
+    assert shown.endswith("2 errors: nothing can run before this is mended\n")
+
+
+def test_what_several_nodes_are_warned_of_is_told_once() -> None:
+    old = replace(DOUBTFUL, message="too old")
+    shown = show_warnings([replace(old, node=f"n{number}") for number in range(9)])
+    assert shown is not None
+    assert to_text(shown) == ("warning: limits on n0, n1, n2, n3, n4, n5, n6, n7, … (9 in all): too old\n")

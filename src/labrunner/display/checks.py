@@ -1,13 +1,14 @@
 """What `lab doctor` prints: one line a check, what failed first in words, and the verdict last."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import RenderableType
 
 from labrunner.display.text.console import make_line, make_table, stack
 from labrunner.display.text.quantities import format_count
-from labrunner.runner.upkeep.preflight import tell_name
+from labrunner.runner.upkeep.preflight import find_left_out, is_refusing, leave_out, name_nodes, tell_name
 from labrunner.sandbox.door import Check
 
 
@@ -58,13 +59,14 @@ def show_machine(
 
 
 def show_warnings(checks: Sequence[Check]) -> RenderableType | None:
-    """Show only what may be overlooked; None when there is nothing."""
-    warnings = [check for check in checks if not check.passed and check.severity == "warning"]
-    return (
-        stack(*(make_line(f"{_mark(check)}: {tell_name(check)}: {check.message}") for check in warnings))
-        if warnings
-        else None
-    )
+    """Show only what may be overlooked, once for all nodes that have it; None when there is nothing."""
+    found: dict[Check, list[str]] = {}
+    for check in checks:
+        if not check.passed and check.severity == "warning":
+            found.setdefault(replace(check, node=""), []).append(check.node)
+    told = (replace(check, node=name_nodes(nodes)) for check, nodes in found.items())
+    lines = [make_line(f"{_mark(check)}: {tell_name(check)}: {check.message}") for check in told]
+    return stack(*lines) if lines else None
 
 
 _MARKS: Final = ("ok", "warning", "error")
@@ -75,8 +77,13 @@ def _mark(check: Check) -> str:
 
 
 def _verdict(checks: Sequence[Check]) -> tuple[str, str]:
-    errors = sum(not check.passed and check.severity == "error" for check in checks)
+    errors = sum(map(is_refusing, checks))
     warnings = sum(not check.passed and check.severity == "warning" for check in checks)
+    if errors and not any(map(is_refusing, leave_out(tuple(checks)))):
+        return (
+            f"{format_count(errors, 'error')}: a run begins without {name_nodes(find_left_out(checks))}",
+            "red",
+        )
     if errors:
         return f"{format_count(errors, 'error')}: nothing can run before this is mended", "red"
     if warnings:

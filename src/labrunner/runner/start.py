@@ -32,7 +32,7 @@ from labrunner.runner.reuse.reuse import ReusePlan, SlotFinder
 from labrunner.runner.sitting.sitting import RunEnd, Sitting, Watch
 from labrunner.runner.sitting.stopping import signals_stop
 from labrunner.runner.upkeep.cleaning import remove_spent_buffers
-from labrunner.runner.upkeep.preflight import examine, tell_name
+from labrunner.runner.upkeep.preflight import examine, is_refusing, leave_out, tell_name
 from labrunner.sandbox import registry
 from labrunner.sandbox.door import Check, SandboxMaker
 from labrunner.store.layout import RunPaths
@@ -101,8 +101,11 @@ async def run_experiment(experiment: Experiment, options: RunOptions, watch: Wat
 
 
 async def check(experiment: Experiment, options: RunOptions) -> None:
-    """Refuse an experiment that can't be carried out here, before anything is written or spent."""
-    checks = await preflight(experiment, options)
+    """Refuse an experiment that can't be carried out here, before anything is written or spent.
+
+    Of a cluster, one node that passes everything is enough.
+    """
+    checks = leave_out(await preflight(experiment, options))
     if options.on_checks is not None:
         options.on_checks(checks)
     refuse_failed(checks)
@@ -230,7 +233,7 @@ def refuse_failed(checks: tuple[Check, ...]) -> None:
     failed = [
         InputError("preflight", f"{tell_name(check)}: {check.message}")
         for check in checks
-        if not check.passed and check.severity == "error"
+        if is_refusing(check)
     ]
     if failed:
         raise failed[0] if len(failed) == 1 else InputErrors(failed)

@@ -7,7 +7,7 @@ from labrunner.errors import InputError, InputErrors
 from labrunner.executor.local import LocalExecutor
 from labrunner.experiment.resolved import Resources, SandboxPlan
 from labrunner.runner.start import refuse_failed
-from labrunner.runner.upkeep.preflight import check_secrets
+from labrunner.runner.upkeep.preflight import check_secrets, leave_out
 from labrunner.sandbox.door import NO_DEMANDS, Check, Demands
 from labrunner.sandbox.fake import FakeMaker
 from labrunner.trial.assignment import TrialContext
@@ -37,6 +37,44 @@ def test_every_failed_check_has_a_line_of_its_own_and_warnings_refuse_nothing() 
         refuse_failed((disk,))
     with pytest.raises(InputErrors, match=r"^preflight: disk: no\npreflight: docker: no$"):
         refuse_failed((disk, engine))
+
+
+def on(node: str, *failed: str) -> tuple[Check, ...]:
+    return tuple(
+        Check(name=name, passed=name not in failed, message="found", node=node) for name in ("disk", "image")
+    )
+
+
+def test_what_fails_on_a_node_is_a_warning_where_another_one_passes_everything() -> None:
+    found = leave_out((*on("n1"), *on("n2", "image"), *on("n3", "disk", "image")))
+    refuse_failed(found)
+    assert (found[0].name, found[0].severity) == ("nodes", "warning")
+    assert found[0].message.startswith("2 of 3 not used, for what fails there: n2, n3;")
+    assert [(check.name, check.node) for check in found[1:] if not check.passed] == [
+        ("image", "n2"),
+        ("disk", "n3"),
+        ("image", "n3"),
+    ]
+
+
+@pytest.mark.parametrize("second", [on("n2", "image"), on("n2", "disk"), ()])
+def test_what_fails_on_every_node_refuses_a_run(second: tuple[Check, ...]) -> None:
+    checks = (*on("n1", "image"), *second)
+    assert leave_out(checks) == checks
+    with pytest.raises((InputError, InputErrors), match="image on n1"):
+        refuse_failed(checks)
+
+
+def test_what_fails_here_refuses_a_run_whatever_nodes_say() -> None:
+    secrets = Check(name="secrets", passed=False, message="no value for KEY")
+    with pytest.raises(InputError, match=r"^preflight: secrets: no value for KEY$"):
+        refuse_failed(leave_out((secrets, *on("n1"), *on("n2", "image"))))
+
+
+def test_a_node_of_which_only_a_warning_is_known_is_none_that_passes() -> None:
+    warned = Check(name="node name", passed=False, severity="warning", message="two", node="n1")
+    checks = (warned, *on("n2", "image"))
+    assert leave_out(checks) == checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

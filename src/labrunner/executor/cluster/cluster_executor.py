@@ -28,7 +28,7 @@ from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.members.rounds import ask_every
-from labrunner.executor.cluster.nodechecks import examine_node, name_namesakes, tell_nobody
+from labrunner.executor.cluster.nodechecks import examine_node, name_namesakes, tell_nobody, tell_unused
 from labrunner.executor.cluster.onnode.nodecall import DISK
 from labrunner.executor.cluster.placement import Placement, Where
 from labrunner.executor.cluster.rayport import ClusterPort, NodeLost, RayWorker
@@ -86,10 +86,10 @@ class RayExecutor:
 
     @property
     def trouble(self) -> str:
-        """Why nodes are not used."""
-        problems = [f"{name}: {why}" for name, why in sorted(self._nodes.problems.items())]
+        """Which nodes are not used; where none is, also why."""
         if self.places:
-            return ""
+            return tell_unused(self._nodes)
+        problems = [f"{name}: {why}" for name, why in sorted(self._nodes.problems.items())]
         return f"no node can be used: {'; '.join(problems)}" if problems else "waiting for a node to join"
 
     @property

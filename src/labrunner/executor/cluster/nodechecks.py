@@ -3,12 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cluster.members.node import Node
+from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.rayport import NodeLost, RayNode
 from labrunner.sandbox.door import Check
 from labrunner.trial.assignment import TrialContext
+
+NAMED: Final = 3
+"""Nodes that a line of progress names."""
 
 
 async def examine_node(node: Node) -> list[Check]:
@@ -37,6 +42,15 @@ def name_namesakes(nodes: Iterable[RayNode]) -> list[Check]:
         for name, many in sorted(count.items())
         if many > 1
     ]
+
+
+def tell_unused(nodes: Nodes) -> str:
+    """Name the nodes that are not used while others are, on the line that shows progress; empty for none."""
+    names = [name for name in sorted(nodes.problems) if nodes.is_there(name)]
+    if not names:
+        return ""
+    told = f"{len(names)} of {nodes.count} nodes not used: {', '.join(names[:NAMED])}"
+    return told + (", …" if len(names) > NAMED else "")
 
 
 def tell_nobody(context: TrialContext) -> Check:

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,6 +22,8 @@ from labrunner.sandbox.registry import find_kind
 LEAST_FILES: Final = 192
 """Open files that one sandbox of processes takes, with whatever watches over it."""
 OWN_FILES: Final = 96
+NAMED: Final = 8
+"""Nodes that a line names."""
 
 
 async def examine(
@@ -133,3 +136,36 @@ def check_place(runs_dir: Path, wanted_gb: float) -> Iterator[Check]:
 def tell_name(check: Check) -> str:
     """What was checked, and where."""
     return f"{check.name} on {check.node}" if check.node else check.name
+
+
+def name_nodes(nodes: Sequence[str]) -> str:
+    """Names of nodes, as many as a line takes."""
+    rest = f", … ({len(nodes):,} in all)" if len(nodes) > NAMED else ""
+    return ", ".join(nodes[:NAMED]) + rest
+
+
+def is_refusing(check: Check) -> bool:
+    """Whether nothing may begin because of what was found."""
+    return not check.passed and check.severity == "error"
+
+
+def find_left_out(checks: Collection[Check]) -> tuple[str, ...]:
+    """Nodes that a run begins without, for what fails there; none where no other node passes everything."""
+    failing = dict.fromkeys(check.node for check in checks if check.node and is_refusing(check))
+    is_any_well = any(check.passed and check.node and check.node not in failing for check in checks)
+    return tuple(failing) if is_any_well else ()
+
+
+def leave_out(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    """The same checks with what fails on nodes that a run begins without as warnings."""
+    left_out = find_left_out(checks)
+    if not left_out:
+        return checks
+    every = {check.node for check in checks if check.node}
+    told = f"{len(left_out)} of {len(every)} not used, for what fails there: {name_nodes(left_out)};"
+    told += " each is tried again later"
+    warned = (
+        replace(check, severity="warning") if check.node in left_out and is_refusing(check) else check
+        for check in checks
+    )
+    return (Check(name="nodes", passed=False, severity="warning", message=told), *warned)
