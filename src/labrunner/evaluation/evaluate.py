@@ -23,6 +23,7 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.spelling import listed
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.hazards import refuse_unheeded_options
 from labrunner.experiment.resolving.load import load
 from labrunner.runner.again.retrying import (
     RetryPlan,
@@ -223,6 +224,8 @@ def _resolve(known: PythonTasks, tasks: Tasks, models: Models, call: _Call) -> l
     """Resolve everything before anything is run."""
     asked: list[str | Model | None] = listed(models) if models is not None else [*_named_models()] or [None]
     experiments = [each for model in asked for each in _resolve_for(known, tasks, model, call.overrides)]
+    for experiment in experiments:
+        refuse_unheeded_options(call.overrides, experiment.policy.executor.kind)
     refuse_one_id(call.asked, "run_id", runs=len(experiments))
     return experiments
 

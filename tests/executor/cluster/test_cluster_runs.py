@@ -26,6 +26,7 @@ while not os.path.exists(os.environ["GO"]):
     + AGENT_SHOUTS
 )
 """Says that it has begun, and works once it may. Sandboxes of processes see the host's files."""
+HERE = ("--executor", "local")
 NAMES = {1: ("n1",), 2: ("n1", "n2"), 3: ("n1", "n2", "n3")}
 TASKS = 6
 
@@ -60,7 +61,8 @@ class Waiting:
     """An experiment whose agents wait, and what may be done about a run of it."""
 
     def __init__(self, folder: Path, cluster: RayCluster) -> None:
-        extra = "keep: {workspace: always}\nexecutor: {per_node: 2}\n"
+        plan = f"{{kind: ray, address: '{cluster.address}', per_node: 2}}"
+        extra = f"keep: {{workspace: always}}\nexecutor: {plan}\n"
         self.folder = write_experiment(folder, agent=WAITING, tasks=TASKS, extra=extra)
         self.cluster = cluster
 
@@ -75,13 +77,12 @@ class Waiting:
 
     @property
     def words(self) -> tuple[str, ...]:
-        names = ("--env", f"STARTS={self.folder / 'starts'}", "--env", f"GO={self.go}")
-        return (*names, "--executor-address", self.cluster.address)
+        return ("--env", f"STARTS={self.folder / 'starts'}", "--env", f"GO={self.go}")
 
     def run_here(self) -> str:
         """The digest of a run on this machine, whose agents need not wait."""
         self.go.touch()
-        done = lab("run", "--run-id", "here", *self.words, cwd=self.folder, timeout=300)
+        done = lab("run", "--run-id", "here", *HERE, *self.words, cwd=self.folder, timeout=300)
         assert done.code == 0, done.err
         self.go.unlink()
         (self.folder / "starts").unlink()
@@ -99,7 +100,7 @@ class Waiting:
             )
 
     def on_cluster(self, size: int) -> tuple[str, ...]:
-        return ("--executor", "ray", "--set", f"executor.labels={{of{size}: y}}")
+        return ("--set", f"executor.labels={{of{size}: y}}")
 
     def until_begun(self, count: int) -> None:
         wait_for(lambda: len(self.starts) >= count, timeout=150)
@@ -193,12 +194,12 @@ def test_a_run_of_a_cluster_goes_on_here_and_one_from_here_there(waiting: Waitin
     waiting.until_begun(2)
     there.kill()
     there.wait()
-    local = waiting.begin("y", "--max-concurrency", "2")
+    local = waiting.begin("y", *HERE, "--max-concurrency", "2")
     waiting.until_begun(4)
     local.kill()
     local.wait()
     waiting.go.touch()
-    done = waiting.go_on("x", "--executor", "local")
+    done = waiting.go_on("x", *HERE)
     assert done.code == 0, done.err
     assert (waiting.digest("x"), waiting.nodes("x")) == (here, {None})
     done = waiting.go_on("y", "--executor", "ray", "--executor-address", waiting.cluster.address)

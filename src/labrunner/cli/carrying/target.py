@@ -23,6 +23,7 @@ from labrunner.experiment.options.layers import refuse_python
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import OPTIONS, flag
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.hazards import refuse_unheeded_options
 from labrunner.experiment.resolving.load import load
 from labrunner.runner.start import RunOptions
 from labrunner.sandbox.door import Check
@@ -106,6 +107,8 @@ class Call:
         experiments = tuple(
             each for how in asked for target in self.targets for each in self._load(target, how)
         )
+        for experiment in experiments:
+            refuse_unheeded_options(self.overrides, experiment.policy.executor.kind)
         refuse_one_id(self.asked, flag("run_id"), runs=len(experiments))
         return experiments
 

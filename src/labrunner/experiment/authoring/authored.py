@@ -297,7 +297,7 @@ class ExecutorPart(Part):
     another package's."""
     address: Text = "auto"
     """Where a cluster is: `host:port` of its head; `auto`: what `RAY_ADDRESS` says, else the cluster that
-    this machine is part of. Who is no cluster does not look at it, nor at the fields below."""
+    this machine is part of. Beside `local` it is refused, as are the fields below."""
     per_node: MaxConcurrency = "auto"
     """How many trials a node takes at a time; `auto`: what its own processors and memory allow."""
     labels: dict[Text, Text] = {}

@@ -1,17 +1,25 @@
 """What is refused though each part of it is fine by itself.
 
 Hidden files where an agent can read them are a mistake that no sandbox can mend. And where setup and agent
-may both change the system that a grader trusts, the author has to decide what follows.
+may both change the system that a grader trusts, the author has to decide what follows. What is said of a
+cluster's nodes is lost on an executor that is this machine.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
+from labrunner.errors import InputError
+from labrunner.experiment.authoring.document import FieldPath
 from labrunner.experiment.authoring.problems import listed
-from labrunner.experiment.options.table import flag
+from labrunner.experiment.options.overrides import Overrides
+from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment, TaskSpec, Variant
 from labrunner.experiment.resolving.gathering import Reading
+from labrunner.experiment.resolving.overlay import fields_set
 from labrunner.experiment.resolving.tasks import task_file
+from labrunner.experiment.run_policy import LOCAL, ExecutorPlan
 from labrunner.experiment.sandbox_kinds import has_images
 
 FIELD = "on_system_change"
@@ -22,6 +30,9 @@ REMEDY = (
     "uses) or refuse (such a trial fails ungraded); or write sandbox.read_only: true, or bring what setup "
     "installs in the image"
 )
+
+OF_NODES: Final = ("address", "per_node", "labels")
+"""Fields of `executor` that speak of a cluster's nodes."""
 
 
 def refuse_exposed(experiment: Experiment, reading: Reading) -> None:
@@ -83,3 +94,36 @@ def _has_setup(task: TaskSpec, variant: Variant) -> bool:
     """Whether a setup comes before a grader that is not in a fresh container anyway."""
     setup = task.setup if task.setup is not None else variant.setup
     return bool(setup.command) and task.grader.where == "same"
+
+
+def refuse_unheeded(reading: Reading) -> None:
+    """Refuse what a file says of nodes where it has this machine carry trials out."""
+    plain, part = ExecutorPlan(), reading.file.executor
+    laid = {path[:2] for _, path, _ in fields_set(reading.overrides)}
+    if part.kind != LOCAL or laid & {("executor",), ("executor", "kind")}:
+        return  # nobody has to mend the file to run it here once
+    for path in (("executor", name) for name in OF_NODES):
+        if path not in laid and getattr(part, path[1]) != getattr(plain, path[1]):
+            told = (
+                f"speaks of a cluster's nodes, and with kind: {LOCAL} trials are carried out on this machine"
+            )
+            reading.problems.add(reading.document.where(path), f"{told}; write kind: ray, or leave it out")
+
+
+def refuse_unheeded_options(asked: Overrides, kind: str) -> None:
+    """The same of options, where trials are carried out by an executor of this kind. Raises InputError."""
+    address = find_option("executor_address")
+    for option, path, value in fields_set(asked):
+        if kind != LOCAL or not _speaks_of_nodes(path, value):
+            continue
+        if option == address.label and asked.executor_address == os.environ.get(address.variable):
+            continue  # set once for all that is done in this place, clusters or not
+        told = f"speaks of a cluster's nodes, and trials are carried out on this machine (executor {LOCAL})"
+        raise InputError(option, f"{told}; add {find_option('executor').spell('ray')}, or leave it out")
+
+
+def _speaks_of_nodes(path: FieldPath, value: Any) -> bool:  # noqa: ANN401 - not checked yet
+    if path[:1] != ("executor",):
+        return False
+    names = value if len(path) == 1 and isinstance(value, dict) else path[1:2]
+    return any(name in OF_NODES for name in names)

@@ -15,7 +15,12 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import flag
 from labrunner.experiment.resolved import Experiment, Order, TaskSpec, Variant
 from labrunner.experiment.resolving.gathering import Reading
-from labrunner.experiment.resolving.hazards import refuse_exposed, refuse_unsaid, refuse_unsolved
+from labrunner.experiment.resolving.hazards import (
+    refuse_exposed,
+    refuse_unheeded,
+    refuse_unsaid,
+    refuse_unsolved,
+)
 from labrunner.experiment.resolving.model_entries import resolve_models
 from labrunner.experiment.resolving.overlay import policy_parts
 from labrunner.experiment.resolving.selection import select_variants
@@ -83,6 +88,7 @@ def _experiment(
     _check_prompts(experiment.tasks, resolved, reading)
     refuse_exposed(experiment, reading)
     refuse_unsaid(experiment, reading)
+    refuse_unheeded(reading)
     refuse_unsolved(experiment, reading)
     return replace(experiment, digest=digest_experiment(experiment))
 

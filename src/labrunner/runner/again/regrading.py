@@ -18,6 +18,7 @@ from labrunner.executor.door import Executor
 from labrunner.experiment.digests import digest_experiment
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.hazards import refuse_unheeded_options
 from labrunner.experiment.revising.new_policy import change_policy
 from labrunner.experiment.revising.regrader import bring_grader
 from labrunner.experiment.schedule import Schedule
@@ -92,6 +93,7 @@ async def regrade_run(paths: RunPaths, regrading: Regrading, options: RunOptions
         )
     _refuse_system_folders(old)
     experiment = rework(old, regrading)
+    refuse_unheeded_options(regrading.asked, experiment.policy.executor.kind)
     await check(experiment, options)
     works = _find_kept(paths, experiment, regrading)
     not_kept = sum(work is NOT_KEPT for work in works.values())

@@ -15,6 +15,7 @@ from labrunner.experiment.options.layers import (
 )
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.hazards import refuse_unheeded_options
 from labrunner.experiment.revising.changes import changes
 from labrunner.records.run import RunRecord
 from labrunner.runner.newrun import Descent
@@ -60,8 +61,10 @@ def plan_retry(
     kept = read_overrides(record.overrides)
     options = kept if overrides is None else merge_overrides(kept, overrides)
     experiment = resolve_again(record, options, reread)
-    if overrides is not None and experiment.variants[0].program is None:
-        refuse_python(overrides, experiment.source or experiment.name)
+    if overrides is not None:
+        refuse_unheeded_options(overrides, experiment.policy.executor.kind)
+        if experiment.variants[0].program is None:
+            refuse_python(overrides, experiment.source or experiment.name)
     chain = lineage(paths, record.lineage_id)
     with advise_on_damage(paths):
         reuse = plan_reuse(experiment, open_sources(chain), edited=edited)

@@ -14,6 +14,7 @@ from labrunner.experiment.options.layers import read_overrides
 from labrunner.experiment.options.overrides import Overrides
 from labrunner.experiment.options.table import find_option, flag
 from labrunner.experiment.resolved import Experiment
+from labrunner.experiment.resolving.hazards import refuse_unheeded_options
 from labrunner.experiment.revising.changes import changes
 from labrunner.experiment.revising.new_policy import change_policy
 from labrunner.records.run import RunRecord
@@ -68,6 +69,7 @@ async def continue_run(paths: RunPaths, options: RunOptions, asked: Overrides, w
     now = refuse_changed(experiment, record, paths, options.reread)
     _refuse_replay(experiment, asked, paths)
     experiment = replace(reach_as(experiment, now), policy=change_policy(experiment.policy, asked))
+    refuse_unheeded_options(asked, experiment.policy.executor.kind)
     await check(experiment, options)
     reuse = plan_reuse_again(experiment, record, paths) if record.retry_of else None
 
