@@ -1,13 +1,15 @@
 """An attempt whose agent does nothing: its doors are opened for real, and no grader may pass it."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from labrunner.executor.door import Discard
+from labrunner.executor.door import Discard, Executor, find_places
 from labrunner.experiment.resolved import Experiment
 from labrunner.experiment.schedule import Slot
 from labrunner.files.scraps import SMOKE, scrap_folder
+from labrunner.files.uninterrupted import wait_out
 from labrunner.records.barrier import BarrierNote
 from labrunner.records.completion import Completion, Failed, Graded
 from labrunner.records.encoding.ids import make_token, make_trial_id
@@ -56,11 +58,33 @@ async def smoke(experiment: Experiment, options: RunOptions) -> list[Check]:
         trials.mkdir()
         executor = make_executor(idle, options, "smoke", trials)
         try:
-            completion = await executor.carry_out(assignment, Deaf())
+            completion = await _carry_out(executor, assignment)
+            if isinstance(completion, str):
+                return [Check(name="grader", passed=False, message=f"was not tried: {completion}")]
             await executor.release(assignment, Discard(workspace=True, logs=True))
         finally:
             await executor.close()
     return [*judge_reach(completion), judge(completion, task.id)]
+
+
+async def _carry_out(executor: Executor, assignment: Assignment) -> Completion | str:
+    """How an attempt ended; where its places are gone for good it never does: why."""
+    places = find_places(executor)
+    if places is None:
+        return await executor.carry_out(assignment, Deaf())
+    changed = asyncio.Event()
+    await places.open(changed.set)
+    work = asyncio.ensure_future(executor.carry_out(assignment, Deaf()))
+    work.add_done_callback(lambda _: changed.set())
+    try:
+        while not work.done() and not places.end:
+            changed.clear()
+            await changed.wait()
+        return work.result() if work.done() else places.end
+    finally:
+        work.cancel()
+        if (cancelled := await wait_out(work)) is not None:
+            raise cancelled
 
 
 def judge_reach(completion: Completion) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from labrunner.experiment.options.overrides import Overrides
 from labrunner.records.completion import Graded
 from labrunner.runner.resume.continuing import continue_run
 from labrunner.runner.sitting.sitting import Live, RunEnd
+from labrunner.runner.smoke import smoke
 from labrunner.runner.start import RunOptions, run_experiment
 from labrunner.store.rows.journal import read_last_line
 from tests.kit.executor.madenodes import MadeCluster
@@ -238,6 +239,19 @@ async def test_a_run_whose_head_dies_while_its_nodes_are_opened_ends_in_order(
     gone_on = await continue_run(end.paths, options, Overrides(), look_away)
     assert gone_on is not None
     assert gone_on.exit_code == ExitCode.SUCCESS
+
+
+async def test_a_doctor_whose_head_dies_while_a_grader_is_tried_says_so(
+    tmp_path: Path, cluster: MadeCluster
+) -> None:
+    cluster.takes_s = 3600.0
+    work = asyncio.ensure_future(smoke(make_clustered(), choose(tmp_path, cluster)))
+    await until(lambda: bool(cluster.begun))
+    cluster.head_is_silent = True
+    async with asyncio.timeout(10):
+        (check,) = await work
+    assert not check.passed
+    assert "was not tried: the cluster's head has not answered" in check.message
 
 
 async def test_a_run_whose_nodes_are_looked_after_no_more_ends_and_says_why(tmp_path: Path) -> None:
