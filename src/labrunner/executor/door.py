@@ -85,6 +85,10 @@ class HasPlaces(Protocol):
         """
         ...
 
+    def expect(self, nodes: frozenset[str]) -> None:
+        """Told before `survivors` where it is known: attempts are under way there, and nowhere else."""
+        ...
+
     async def open(self, changed: Callable[[], None]) -> None:
         """Come to have the places; from now on `changed` is called when there are more, or fewer."""
         ...

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest_asyncio
 
 from labrunner.errors import SandboxFailed
 from labrunner.executor.cargo import Cargo, OwnCode
+from labrunner.executor.cluster.cluster_executor import RayExecutor
 from labrunner.executor.cluster.rayport import NodeLost
 from labrunner.experiment.resolved import Folder
 from labrunner.records.completion import Graded
 from tests.kit.executor.madenodes import MadeCluster
 from tests.kit.executor.madeowners import IMPATIENT, NO_WATCH, QUICK, Owners, Quiet, until
+
+GIVES_UP = replace(QUICK, head_s=0.05)
 
 
 @pytest_asyncio.fixture
@@ -56,6 +60,41 @@ async def test_a_node_that_never_says_what_lives_there_stops_whoever_asks(
     cluster.on_call = die
     with pytest.raises(SandboxFailed, match=r"node n2 does not say what lives there.*ray stop"):
         await owners.make(NO_WATCH).survivors()
+
+
+async def test_a_node_where_nothing_was_under_way_need_not_say_what_lives_there(
+    owners: Owners, cluster: MadeCluster
+) -> None:
+    mine = owners.assign(0)
+    await owners.leave(mine)
+    (home,) = [node.name for node in cluster.nodes.values() if node.containers]
+
+    async def refuse(node: str, name: str) -> None:
+        if node != home and name == "begin":
+            raise SandboxFailed("node_version", "labrunner is not installed there")
+
+    cluster.on_call = refuse
+    executor = owners.make(NO_WATCH)
+    executor.expect(frozenset({home}))
+    assert [each.token for each in await executor.survivors()] == [mine.token]
+    with pytest.raises(SandboxFailed, match="does not say what lives there"):
+        await owners.make(NO_WATCH).survivors()
+
+
+@pytest.mark.parametrize("is_needed", [False, True])
+async def test_an_engine_that_does_not_answer_stops_only_who_needs_its_node(
+    owners: Owners, cluster: MadeCluster, *, is_needed: bool
+) -> None:
+    async def refuse(node: str, name: str) -> None:
+        if node == "n2" and name in {"survivors", "reap"}:
+            raise SandboxFailed("engine", "the engine does not answer")
+
+    cluster.on_call = refuse
+    executor = owners.make(NO_WATCH)
+    executor.expect(frozenset({"n1", "n2"} if is_needed else {"n1"}))
+    for ask in (executor.survivors(), executor.reap(frozenset())):
+        with pytest.raises(SandboxFailed, match="engine does not answer") if is_needed else nullcontext():
+            await ask
 
 
 async def test_a_node_that_is_stopped_while_it_is_asked_is_waited_for_no_longer(
@@ -182,17 +221,28 @@ async def test_who_is_cancelled_while_workers_end_hears_of_it_once_they_have(
 
 
 async def test_a_head_that_is_away_is_a_failure_with_a_sentence(owners: Owners, cluster: MadeCluster) -> None:
-    executor = owners.make(NO_WATCH)
     cluster.head_is_away = True
-    with pytest.raises(SandboxFailed, match="head does not answer"):
-        await executor.survivors()
-    with pytest.raises(SandboxFailed, match="head does not answer"):
-        await executor.reap(frozenset())
-    with pytest.raises(SandboxFailed, match="head does not answer"):
-        await executor.open(lambda: None)
-    (check,) = await executor.preflight()
+    (check,) = await owners.make(GIVES_UP).preflight()
     assert not check.passed
-    assert "head does not answer" in check.message
+    assert "head has not answered" in check.message
+    asks: list[Callable[[RayExecutor], Awaitable[object]]]
+    asks = [RayExecutor.survivors, lambda executor: executor.reap(frozenset())]
+    for ask in asks:
+        with pytest.raises(SandboxFailed, match="head has not answered"):
+            await ask(owners.make(GIVES_UP))
+    executor = owners.make(GIVES_UP)
+    await executor.open(lambda: None)
+    assert "head has not answered" in executor.end
+
+
+async def test_a_head_that_is_back_soon_costs_nothing(owners: Owners, cluster: MadeCluster) -> None:
+    cluster.head_is_away = True
+    executor = owners.make(replace(GIVES_UP, head_s=30.0))
+    asking = asyncio.ensure_future(executor.survivors())
+    await asyncio.sleep(0.05)
+    assert not asking.done()
+    cluster.head_is_away = False
+    assert await asking == ()
 
 
 async def test_a_node_whose_worker_dies_at_preflight_is_tried_again_later_and_later(

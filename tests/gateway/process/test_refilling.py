@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labrunner.gateway.process.refilling import note_away, sum_run
+from labrunner.gateway.process.refilling import begin_away, end_away, sum_run
 from labrunner.gateway.recording.awaycalls import AWAY, AwayNote, read_away
 from labrunner.gateway.recording.calljournal import open_journal
 from labrunner.records.facts.model_call import CallRow, CallTokens
@@ -53,7 +53,7 @@ def test_what_a_recording_answered_costs_nothing(tmp_path: Path) -> None:
 def test_calls_that_nodes_paid_of_what_was_lent_are_not_paid_here(tmp_path: Path) -> None:
     trials = tmp_path / "trials"
     write(trials / "t/1", [cost("here", 1.0)])
-    note_away(trials / "u/1", MONEY, write(trials / "u/1"))
+    begin_away(trials / "u/1", MONEY, write(trials / "u/1"))
     write(trials / "u/1", [cost("there", 4.0)])
     assert paid(tmp_path) == (Decimal("1.0"), 10, 2)
 
@@ -61,14 +61,28 @@ def test_calls_that_nodes_paid_of_what_was_lent_are_not_paid_here(tmp_path: Path
 def test_what_was_paid_here_before_an_attempt_went_to_a_node_stays_paid_here(tmp_path: Path) -> None:
     folder = write(tmp_path / "trials/t/1", [cost("here", 1.0)], [cost("cut", 0.5)])
     for _ in range(2):  # who goes on after a crash notes it again
-        note_away(folder, MONEY, folder)
+        begin_away(folder, MONEY, folder)
     write(folder, [cost("there", 4.0)])
     assert paid(tmp_path)[:2] == (Decimal("1.5"), 20)
 
 
+def test_what_is_paid_here_once_all_have_come_home_is_paid_here(tmp_path: Path) -> None:
+    folder = write(tmp_path / "trials/t/1", [cost("here", 1.0)])
+    begin_away(folder, MONEY, folder)
+    write(folder, [cost("there", 4.0)])
+    end_away(folder)
+    assert paid(tmp_path)[:2] == (Decimal("1.0"), 10)
+    write(folder, [cost("grader", 2.0)])
+    assert paid(tmp_path)[:2] == (Decimal("3.0"), 20)
+    begin_away(folder, MONEY, folder)  # it goes to a node once more
+    write(folder, [cost("there again", 8.0)])
+    end_away(folder)
+    assert paid(tmp_path)[:2] == (Decimal("3.0"), 20)
+
+
 def test_what_was_not_lent_is_counted_where_it_lies(tmp_path: Path) -> None:
     folder = write(tmp_path / "trials/t/1")
-    note_away(folder, ("cost_usd",), folder)
+    begin_away(folder, ("cost_usd",), folder)
     write(folder, [cost("there", 4.0)])
     assert paid(tmp_path)[:2] == (Decimal(), 10)
 
@@ -76,9 +90,11 @@ def test_what_was_not_lent_is_counted_where_it_lies(tmp_path: Path) -> None:
 def test_what_is_on_its_way_home_is_counted_where_it_comes_from(tmp_path: Path) -> None:
     home = write(tmp_path / "trials/t/.1.home", [cost("here", 1.0), cost("there", 4.0)])
     folder = write(tmp_path / "trials/t/1", [cost("here", 1.0)])
-    note_away(folder, MONEY, home)
+    begin_away(folder, MONEY, home)
     assert paid(tmp_path)[0] == Decimal("1.0")
-    assert read_away(home, tmp_path.name) == {"cost_usd": Decimal("1.0"), "tokens": Decimal(10)}
+    assert read_away(home, tmp_path.name) == AwayNote(
+        run_id=tmp_path.name, here={"cost_usd": Decimal("1.0"), "tokens": Decimal(10)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,9 +114,12 @@ def test_a_note_that_is_none_of_this_run_lowers_nothing(tmp_path: Path, note: by
 
 def test_a_note_that_gives_money_back_is_taken_for_nothing_paid(tmp_path: Path) -> None:
     folder = write(tmp_path / "trials/t/1", [cost("c", 1.0)])
-    note = AwayNote(run_id=tmp_path.name, here={"cost_usd": Decimal(-5)})
-    (folder / AWAY).write_bytes(msgspec.json.encode(note))
-    assert paid(tmp_path)[0] == Decimal()
+    for note in (
+        AwayNote(run_id=tmp_path.name, here={"cost_usd": Decimal(-5)}),
+        AwayNote(run_id=tmp_path.name, away={"cost_usd": Decimal(5)}),
+    ):
+        (folder / AWAY).write_bytes(msgspec.json.encode(note))
+        assert paid(tmp_path)[0] == Decimal()
 
 
 def test_a_link_is_no_note(tmp_path: Path) -> None:

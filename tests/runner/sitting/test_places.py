@@ -19,6 +19,9 @@ class Elsewhere:
     end: str = ""
     changed: Callable[[], None] | None = None
 
+    def expect(self, nodes: frozenset[str]) -> None:
+        del nodes
+
     async def open(self, changed: Callable[[], None]) -> None:
         self.changed = changed
 

@@ -37,6 +37,7 @@ from labrunner.executor.cluster.tidings import AttemptOrder, Begun, WorkerHello,
 from labrunner.executor.door import Discard, Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import throw_away
+from labrunner.files.strangers.masking import make_masker
 from labrunner.files.uninterrupted import wait_out
 from labrunner.records.completion import AttemptEnd, Cancelled, Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
@@ -67,6 +68,7 @@ class RayExecutor:
         self._whereabouts: dict[str, Node] = {}
         """Nodes of attempts that are not released."""
         self._lender = Lender()
+        self._masker = make_masker(context.secrets)
         self._treasury = Treasury(context, self._nodes)
         self._losses = Losses()
         self._code: OwnCode | None = None
@@ -74,6 +76,7 @@ class RayExecutor:
         self._here: Executor | None = None
         """Set where an earlier owner of the run carried attempts out on this machine."""
         self._kept_here: set[str] = set()
+        self._attempts_at: frozenset[str] | None = None
 
     def take_code(self, code: OwnCode) -> None:
         """Have attempts carried out by this code, on nodes."""
@@ -149,6 +152,10 @@ class RayExecutor:
             with suppress(NodeLost, SandboxFailed):  # what can't be removed now is swept later
                 await node.worker.call("release", encode(assignment), encode(drop))
 
+    def expect(self, nodes: frozenset[str]) -> None:
+        """Attempts are under way on these nodes: the others need not say what lives there."""
+        self._attempts_at = nodes
+
     async def survivors(self) -> tuple[Survivor, ...]:
         """Ask every node that is there, and this machine where attempts were carried out here."""
         found: list[Survivor] = []
@@ -159,7 +166,7 @@ class RayExecutor:
             self._nodes.orphaned.setdefault(node.name, set()).update(each.token for each in left)
             found.extend(left)
 
-        await ask_every(self._nodes, ask, insist=True)
+        await ask_every(self._nodes, ask, self._may_have_attempts, insist=True)
         if (here := self._find_here()) is not None:
             own = await here.survivors()
             self._kept_here = {survivor.token for survivor in own}
@@ -176,7 +183,7 @@ class RayExecutor:
         async def ask(node: Node) -> None:
             removed.append(await node.reap(keep))
 
-        await ask_every(self._nodes, ask)
+        await ask_every(self._nodes, ask, self._may_have_attempts)
         if (here := self._find_here()) is not None:
             removed.append(await here.reap(keep))
         return sum(removed)
@@ -258,7 +265,7 @@ class RayExecutor:
     async def _hear(self, where: Where, assignment: Assignment, notes: Notes) -> Completion:
         node, scene = where.node, set_scene(self._context, assignment)
         async with (
-            coming_home(scene.folders.root, where.before, self._treasury.lends) as home,
+            coming_home(scene.folders.root, where.before, self._masker, self._treasury.lends) as home,
             self._lender.serve(partial(self._grant, node, assignment.token)) as desk,
         ):
             if where.survivor is None:
@@ -316,6 +323,9 @@ class RayExecutor:
     def _end(self, assignment: Assignment, end: AttemptEnd) -> Completion:
         node = self._whereabouts.get(assignment.token)
         return complete_unheard(assignment, end, None if node is None else node.name)
+
+    def _may_have_attempts(self, node: str) -> bool:
+        return self._attempts_at is None or node in self._attempts_at
 
     def _find_here(self) -> Executor | None:
         """This machine's own executor, where an earlier owner of the run left sandboxes here."""

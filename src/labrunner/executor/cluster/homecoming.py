@@ -14,31 +14,34 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from labrunner.errors import SandboxFailed
+from labrunner.errors import DamagedRun, SandboxFailed
 from labrunner.executor.cluster.parcels import BadParcel, Unpacking, digest
 from labrunner.files.descriptors import sync_path
-from labrunner.files.durable import storing
+from labrunner.files.durable import exchange, storing
 from labrunner.files.strangers.hostile import open_below
-from labrunner.files.strangers.removal import remove, remove_tree
+from labrunner.files.strangers.masking import Masker
+from labrunner.files.strangers.removal import remove_tree
 from labrunner.files.strangers.sealing import settle_tree
 from labrunner.files.uninterrupted import see_out
-from labrunner.gateway.process.refilling import note_away
-from labrunner.gateway.recording.awaycalls import AWAY
+from labrunner.gateway.process.refilling import begin_away, end_away
 from labrunner.records.completion import Completion, FileRef
+from labrunner.trial.collecting.cut_off import redact_cut_off
 from labrunner.trial.preparation import set_aside
 
-Before = Literal["aside", "gone", "replaced"]
-"""What becomes of a folder that lies there: a cut-off try is evidence; what came home once comes again; what
-was sent out from here is needed until its successor is whole."""
+Before = Literal["aside", "replaced"]
+"""What becomes of a folder that lies there: a cut-off try is evidence; what was sent out from here, or came
+home before, is needed until its successor is whole."""
 _CHUNK: Final = 1 << 20
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EINVAL})
 """No such file, or no plain one."""
 
 
 @asynccontextmanager
-async def coming_home(root: Path, before: Before, lent: Sequence[str] = ()) -> AsyncIterator["Homecoming"]:
+async def coming_home(
+    root: Path, before: Before, masker: Masker, lent: Sequence[str] = ()
+) -> AsyncIterator["Homecoming"]:
     """While inside, an attempt's files may come; what came in vain is not left lying about."""
-    home = Homecoming(root, before, lent)
+    home = Homecoming(root, before, masker, lent)
     try:
         yield home
     except BaseException:
@@ -51,9 +54,9 @@ async def coming_home(root: Path, before: Before, lent: Sequence[str] = ()) -> A
 class Homecoming:
     """The folder of one attempt."""
 
-    def __init__(self, root: Path, before: Before, lent: Sequence[str] = ()) -> None:
+    def __init__(self, root: Path, before: Before, masker: Masker, lent: Sequence[str] = ()) -> None:
         """Nothing is touched before the first piece; `lent` is what its calls on a node were paid of."""
-        self._root, self._before, self._lent = root, before, lent
+        self._root, self._masker, self._lent = root, masker, lent
         self._place = root.with_name(f".{root.name}.home") if before == "replaced" else root
         self._unpacking: Unpacking | None = None
 
@@ -83,9 +86,10 @@ class Homecoming:
                     settle_tree(self._place / name)
             for folder in self._folders_of(refs):
                 sync_path(folder)
+            if self._lent:
+                self._note_paid()
             if self._place != self._root:
-                remove_tree(self._root)
-                self._place.rename(self._root)
+                self._replace()
             sync_path(self._root.parent)
             sync_path(self._root.parent.parent)
 
@@ -108,16 +112,31 @@ class Homecoming:
         return self._unpacking
 
     def _make_room(self) -> None:
-        if self._before == "aside":
-            set_aside(self._place)
-        elif self._before == "replaced":
+        if self._place != self._root:
+            remove_tree(self._place)  # left by who was killed
+        elif (aside := set_aside(self._root)) is not None:
+            redact_cut_off(aside, self._masker)
+        self._place.mkdir(parents=True)
+        if self._lent:
+            begin_away(self._root, self._lent, self._place)
+
+    def _note_paid(self) -> None:
+        try:
+            end_away(self._place)
+        except DamagedRun as error:
+            raise SandboxFailed("files_damaged", f"its calls can't be read: {error}") from error
+
+    def _replace(self) -> None:
+        """Put what came in the attempt's place: one of both lies there whole at any time."""
+        if not self._root.exists():
+            self._place.rename(self._root)
+        elif exchange(self._place, self._root):
             remove_tree(self._place)
-        self._place.mkdir(parents=True, exist_ok=True)
-        if self._lent:  # before anything of it is removed that may have been paid here
-            note_away(self._root, self._lent, self._place)
-        for path in list(self._place.iterdir()):
-            if not (self._lent and path.name == AWAY):
-                remove(path)
+        else:
+            old = set_aside(self._root)
+            assert old is not None
+            self._place.rename(self._root)
+            remove_tree(old)
 
     def _compare(self, ref: FileRef) -> None:
         state, size = hashlib.sha256(), 0

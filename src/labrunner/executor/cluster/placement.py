@@ -39,9 +39,7 @@ class Where:
     @property
     def before(self) -> Before:
         """What becomes of what lies here."""
-        if self.work is not None:
-            return "replaced"
-        return "aside" if self.is_new else "gone"
+        return "aside" if self.is_new else "replaced"
 
 
 class Placement:

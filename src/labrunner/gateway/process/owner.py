@@ -90,6 +90,7 @@ class GatewayOwner:
         self._hearing: asyncio.Task[None] | None = None
         self._reviving: asyncio.Task[None] | None = None
         self._pid = 0
+        self._is_closed = False
 
     async def listen(self, host: str, ports: tuple[int, int] = ANY_PORTS) -> Listening:
         """Have an address that several attempts share; its ports stay the same. Raises SandboxFailed."""
@@ -145,6 +146,7 @@ class GatewayOwner:
 
     async def close(self) -> None:
         """Let go. The process ends when nobody is left; one that was started here is seen to end."""
+        self._is_closed = True
         for task in (self._reviving, self._hearing):
             if task is not None:
                 task.cancel()
@@ -235,7 +237,7 @@ class GatewayOwner:
                 if not future.done():
                     future.set_exception(closed)
             await line.channel.close()
-            if self._line is line:
+            if self._line is line and not self._is_closed:
                 self._line = None
                 self._reviving = asyncio.ensure_future(self._revive())
 

@@ -35,13 +35,13 @@ def sum_run(trials: Path) -> Taking:
     """
     total = Taking()
     for folder in trials.glob("*/*"):
-        if not folder.name.startswith("."):  # such a one is on its way home, and lies elsewhere, too
+        if not folder.name.startswith("."):  # such a one is on its way home, and what it replaces lies there
             total = total.plus(_sum_here(folder))
     return total
 
 
-def note_away(folder: Path, names: Iterable[str], place: Path) -> None:
-    """Have it known in `place` that an attempt's calls that come there were paid of what was lent.
+def begin_away(folder: Path, names: Iterable[str], place: Path) -> None:
+    """Note in `place` that an attempt's calls which come there were paid of what was lent.
 
     But for those that lie in its folder already, as far as these were paid here.
     Raises DamagedRun, StoreError.
@@ -50,11 +50,26 @@ def note_away(folder: Path, names: Iterable[str], place: Path) -> None:
     write_away(place, AwayNote(run_id=_name_run(folder), here={name: here[name] for name in names}))
 
 
+def end_away(place: Path) -> None:
+    """All of them have come there: calls that are made from now on are paid here. Raises as above."""
+    run_id = _name_run(place)
+    if (note := read_away(place, run_id)) is not None:
+        paid = _sum_all(place).amounts
+        away = {name: paid[name] - note.here[name] for name in note.here}
+        write_away(place, AwayNote(run_id=run_id, away=away))
+
+
 def _sum_here(folder: Path) -> Taking:
     """What an attempt paid here."""
-    paid = sum_takings(row for row in _read_all(folder) if row.replayed is None)
-    here = {**paid.amounts, **read_away(folder, _name_run(folder))}
-    return replace(Taking.of(here), requests=paid.requests)
+    paid, note = _sum_all(folder), read_away(folder, _name_run(folder))
+    if note is None:
+        return paid
+    return replace(Taking.of(note.count_here(paid.amounts)), requests=paid.requests)
+
+
+def _sum_all(folder: Path) -> Taking:
+    """What an attempt paid, wherever."""
+    return sum_takings(row for row in _read_all(folder) if row.replayed is None)
 
 
 def _name_run(folder: Path) -> str:

@@ -20,21 +20,31 @@ _LONGEST: Final = 1 << 16
 
 
 class AwayNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What of an attempt's calls was paid where the run lies."""
+    """What of an attempt's calls was paid elsewhere, by what is lent. What is not named was not lent."""
 
     run_id: str
-    here: Mapping[str, Decimal]
-    """By what is lent: before the attempt went to a node. What is not named here was not lent."""
+    here: Mapping[str, Decimal] = {}
+    """While they come home: what is known to be paid here, because it was before."""
+    away: Mapping[str, Decimal] = {}
+    """Once they are home: what was paid elsewhere. What comes after them is paid here."""
+
+    def count_here(self, paid: Mapping[str, Decimal]) -> dict[str, Decimal]:
+        """What was paid here, of what the attempt's calls took in all."""
+        nothing = Decimal()
+        left = {
+            name: max(nothing, paid.get(name, nothing) - max(nothing, amount))
+            for name, amount in self.away.items()
+        }
+        return {**paid, **{name: max(nothing, amount) for name, amount in self.here.items()}, **left}
 
 
-def read_away(folder: Path, run_id: str) -> Mapping[str, Decimal]:
-    """What of an attempt's calls was paid here, by what was lent for the others."""
+def read_away(folder: Path, run_id: str) -> AwayNote | None:
+    """The note of an attempt whose calls, or some of them, were paid elsewhere."""
     with suppress(OSError, msgspec.DecodeError):  # what is no note of ours lowers no sum
         with open_plain(folder / AWAY) as file:
             note = msgspec.json.decode(file.read(_LONGEST), type=AwayNote)
-        if note.run_id == run_id:
-            return {name: max(Decimal(), amount) for name, amount in note.here.items()}
-    return {}
+        return note if note.run_id == run_id else None
+    return None
 
 
 def write_away(folder: Path, note: AwayNote) -> None:

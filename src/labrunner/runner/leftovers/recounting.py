@@ -54,7 +54,7 @@ def _find_unended(plan: Plan, left: Resumption) -> Iterator[Path]:
         known = {trial.ids.trial_id for trial in seen.trials()}
     known |= {adoption.note.trial_id for adoption in left.adoptions}
     ended = {(each.trial_id, str(each.attempt)) for tried in left.histories.values() for each in tried}
-    for folder in plan.paths.trial_folders.glob("*/*"):
+    for folder in plan.paths.trial_folders.glob("*/[!.]*"):
         if folder.parent.name not in known and (folder.parent.name, folder.name) not in ended:
             yield folder
 

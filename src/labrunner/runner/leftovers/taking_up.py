@@ -1,6 +1,6 @@
 """Finding what an earlier sitting left under way, and handing it to this one as work."""
 
-from labrunner.executor.door import Executor
+from labrunner.executor.door import Executor, find_places
 from labrunner.experiment.schedule import Schedule
 from labrunner.files.host import boot_id
 from labrunner.runner.leftovers.resumption import Resumption, Situation, plan_resumption
@@ -15,6 +15,8 @@ async def resume(plan: Plan, writer: RunWriter, executor: Executor) -> Resumptio
 
     Raises while a sandbox's engine does not answer: nothing is declared cut off on a guess.
     """
+    if (places := find_places(executor)) is not None and all(note.node for note in writer.opening.in_flight):
+        places.expect(frozenset(note.node for note in writer.opening.in_flight if note.node))
     survivors = await executor.survivors() if writer.opening.in_flight else ()
     situation = _Look(plan, executor, has_rebooted=writer.opening.has_rebooted)
     resumption = plan_resumption(writer.opening.failed, writer.opening.in_flight, survivors, situation)

@@ -17,6 +17,7 @@ from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.rayport import RayWorker
 from labrunner.executor.cluster.tidings import AttemptOrder, Begun, Ended, PieceTold, encode
 from labrunner.experiment.run_policy import ExecutorPlan
+from labrunner.files.strangers.masking import make_masker
 from labrunner.records.completion import Cancelled, Completion
 from labrunner.trial.assignment import Assignment
 from tests.kit.executor.crews import Crew
@@ -37,7 +38,7 @@ class SlowHome(Homecoming):
     """A disk that takes its time."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root, "aside")
+        super().__init__(root, "aside", make_masker({}))
         self.is_at_work, self.go, self.has_ended = threading.Event(), threading.Event(), False
 
     def take(self, piece: bytes, told: bytes) -> None:

@@ -18,7 +18,7 @@ from labrunner.experiment.run_policy import ExecutorPlan
 from labrunner.gateway.metering.fund import Amounts, Statement
 from labrunner.gateway.metering.lentrecord import LentRecord, LentTo, read_lent, write_lent
 from labrunner.gateway.process.control import Lend, Stated
-from labrunner.gateway.process.refilling import note_away
+from labrunner.gateway.process.refilling import begin_away
 from labrunner.gateway.recording.calljournal import open_journal
 from labrunner.policy.budget import Budget
 from labrunner.records.facts.model_call import CallTokens
@@ -190,7 +190,7 @@ async def test_each_call_is_counted_once_by_who_goes_on_wherever_the_one_before_
     ended = Statement(granted={"tokens": Decimal(40)}, returned={"tokens": Decimal(10)}, spent=spent)
     write_lent(lending.gateway, LentRecord(lent={"first": LentTo(node="gone", loan=ended)}))
     call(trials / "t0/1", tokens=7)  # paid here
-    note_away(trials / "t1/1", ("tokens",), make(trials / "t1/1"))
+    begin_away(trials / "t1/1", ("tokens",), make(trials / "t1/1"))
     call(trials / "t1/1", tokens=30)  # of what was lent
     make(trials / "t1/.1.home")
     call(trials / "t1/.1.home", tokens=30)  # left by who was killed

@@ -17,9 +17,10 @@ from labrunner.errors import SandboxFailed, StoreError
 from labrunner.executor.cluster.members.nodes import Nodes
 from labrunner.executor.cluster.rayport import NodeLost, RayWorker
 from labrunner.executor.cluster.tidings import decode, encode
+from labrunner.executor.door import PREFLIGHT
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.run_policy import LOCAL
-from labrunner.files.uninterrupted import wait_out
+from labrunner.files.uninterrupted import see_out, wait_out
 from labrunner.gateway.metering.fund import Amounts, Fund, Statement
 from labrunner.gateway.metering.lentrecord import LentRecord, LentTo, read_lent, write_lent
 from labrunner.gateway.process.control import Lend, Stated
@@ -50,6 +51,7 @@ class Treasury:
         """Lend nothing yet."""
         self._cluster = nodes
         self._trials = context.trials_dir
+        self._is_only_tried = context.run_id == PREFLIGHT
         self._caps = limits_of(context.experiment.policy.budget)
         self._is_needed = any(each.models for each in context.experiment.variants)
         self._money: Fund | None = None
@@ -110,6 +112,8 @@ class Treasury:
             self._money = fund
 
     def _look(self) -> tuple[LentRecord, Amounts]:
+        if self._is_only_tried:  # what lies around is other runs
+            return LentRecord(), {}
         return read_lent(self._folder), sum_run(self._trials).amounts
 
     @property
@@ -238,7 +242,7 @@ class Treasury:
             if granted == self._saved and not is_last:
                 return
             record = LentRecord(lent=self._write_loans(self._money))
-            await asyncio.to_thread(write_lent, self._folder, record)
+            await see_out(asyncio.to_thread(write_lent, self._folder, record), lambda: None)
             self._saved = granted
 
     def _write_loans(self, fund: Fund) -> dict[str, LentTo]:

@@ -29,17 +29,19 @@ class HeadWatch:
         """Ask nothing yet."""
         self._port, self._pace = port, pace
         self._silent_since: float | None = None
+        self._failed_at = 0.0
 
     async def list_nodes(self) -> tuple[RayNode, ...]:
         """The nodes that live. Raises NodeLost while it says nothing, HeadLost when that took too long."""
         began, most = time.monotonic(), self._pace.head_s
-        since = began if self._silent_since is None else self._silent_since
+        is_known = began - self._failed_at < most  # else nobody has looked meanwhile
+        since = self._silent_since if self._silent_since is not None and is_known else began
         try:
             async with asyncio.timeout(since + most - began):
                 nodes = await self._port.list_nodes()
         except (NodeLost, TimeoutError) as error:
-            self._silent_since = since
-            if time.monotonic() - since < most:
+            self._silent_since, self._failed_at = since, time.monotonic()
+            if self._failed_at - since < most:
                 raise NodeLost(str(error) or "it says nothing") from error
             raise HeadLost(f"the cluster's head has not answered for {most:.0f} s") from error
         self._silent_since = None

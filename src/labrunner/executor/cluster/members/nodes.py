@@ -114,15 +114,19 @@ class Nodes:
         if self.end:
             raise SandboxFailed(NO_CLUSTER, self.end)
         await self._prepare()
-        try:
-            await self._census.look()
-        except NodeLost as lost:
-            raise SandboxFailed(NO_CLUSTER, f"the cluster's head does not answer: {lost}") from lost
+        await self._look_until_heard()
         async with asyncio.TaskGroup() as group:
             for name in self._find_new():
                 group.create_task(self._join(name))
         while self._joining:
             await self.wait_for_change()
+
+    async def _look_until_heard(self) -> None:
+        while True:
+            with suppress(NodeLost):  # its head may be back soon
+                await self._census.look()
+                return
+            await asyncio.sleep(self.pace.look_s)
 
     async def open(self) -> None:
         """Use every node that shows that it can be used, now and from now on those that join later."""

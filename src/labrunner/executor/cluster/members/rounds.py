@@ -16,19 +16,24 @@ DEATHS: Final = 5
 """So many workers of a node in a row may die over a question before it stays without an answer."""
 
 
-async def ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool = False) -> None:
+Ask = Callable[[Node], Awaitable[None]]
+Needs = Callable[[str], bool]
+"""Whether a node of that name has to answer."""
+
+
+async def ask_every(nodes: Nodes, ask: Ask, needs: Needs, *, insist: bool = False) -> None:
     """Ask every node that is there, one of each name; where a worker dies over it, the one that follows it.
 
-    Who insists has nodes tried again that can't be used at once. Raises SandboxFailed without any cluster,
-    and, for who insists, where a node that Ray has gives no answer.
+    Who insists has nodes tried again that have to answer and can't be used at once. Raises SandboxFailed
+    without any cluster, and where a node that has to answer can't; for who insists, where it says nothing.
     """
     try:
-        await nodes.while_heard(partial(_ask_every, nodes, ask, insist=insist))
+        await nodes.while_heard(partial(_ask_every, nodes, ask, needs, insist=insist))
     except HeadLost as lost:
         raise SandboxFailed(NO_CLUSTER, lost.advise()) from lost
 
 
-async def _ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, insist: bool) -> None:
+async def _ask_every(nodes: Nodes, ask: Ask, needs: Needs, *, insist: bool) -> None:
     answered: set[str] = set()
     silent: list[str] = []
     for _ in range(DEATHS):
@@ -36,12 +41,9 @@ async def _ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, in
         await nodes.join()
         unasked = [node for node in nodes.joined if node.id not in answered]
         for node in unasked:
-            try:
-                await ask(node)
+            if await _ask_one(nodes, node, ask, needs):
                 answered.add(node.id)
-            except NodeLost as lost:
-                nodes.lose(node, str(lost))
-        silent = _find_silent(nodes, answered)
+        silent = [name for name in _find_silent(nodes, answered) if needs(name)]
         if not silent or not (unasked or insist):
             return
     if insist:
@@ -50,6 +52,19 @@ async def _ask_every(nodes: Nodes, ask: Callable[[Node], Awaitable[None]], *, in
         told = f"node {name} does not say what lives there of this run: {why}"
         told += "; nothing is given up on a guess: try again, or end the node with `ray stop` there"
         raise SandboxFailed("node_silent", told)
+
+
+async def _ask_one(nodes: Nodes, node: Node, ask: Ask, needs: Needs) -> bool:
+    """Ask a node; whether it need not be asked again."""
+    try:
+        await ask(node)
+    except NodeLost as lost:
+        nodes.lose(node, str(lost))
+        return False
+    except SandboxFailed:  # its engine does not answer, say
+        if needs(node.name):
+            raise
+    return True
 
 
 def _find_silent(nodes: Nodes, answered: Collection[str]) -> list[str]:
