@@ -18,7 +18,8 @@ class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             pathlib.Path({mark!r}).touch()
-            time.sleep(60)
+            for _ in range(600):  # one that comes just before a sleep begins is heard after it
+                time.sleep(0.1)
 
 sys.meta_path.insert(0, Slow())
 """
@@ -28,7 +29,8 @@ import atexit, pathlib, time
 @atexit.register
 def last():
     pathlib.Path({mark!r}).touch()
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)
 """
 
 

@@ -45,5 +45,9 @@ class Channel:
     async def close(self) -> None:
         """Let go; what was sent still goes out."""
         self._writer.close()
+        # Who is cancelled while waiting would cancel what all wait for.
+        await asyncio.shield(asyncio.ensure_future(self._wait_closed()))
+
+    async def _wait_closed(self) -> None:
         with suppress(OSError):
             await self._writer.wait_closed()
