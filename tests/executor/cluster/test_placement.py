@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
+from labrunner.executor.door import Discard
 from labrunner.records.completion import Cancelled, Completion, Failed, Graded
 from tests.kit.executor.madenodes import MadeCluster
 from tests.kit.executor.madeowners import QUICK, Owners, Quiet
@@ -111,3 +112,12 @@ async def test_work_whose_node_has_a_full_disk_is_graded_by_another(
     completion = await judge(owners)
     assert not cluster.full.total()
     assert isinstance(completion.end, Graded), completion.end
+
+
+async def test_what_a_killed_owner_left_on_its_way_home_goes_with_the_attempt(owners: Owners) -> None:
+    mine = owners.assign(0)
+    owners.keep(mine)
+    trial = owners.folder / "trials" / mine.trial_id
+    (trial / ".1.home" / "workspace").mkdir(parents=True)
+    await owners.make(QUICK).release(mine, Discard(workspace=False, logs=False))
+    assert [path.name for path in trial.iterdir()] == ["1"]

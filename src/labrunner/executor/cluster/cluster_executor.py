@@ -22,7 +22,7 @@ from labrunner.executor.cluster.hearing.ear import Ear, NodeFull
 from labrunner.executor.cluster.hearing.lending import Lender
 from labrunner.executor.cluster.hearing.treasury import Treasury
 from labrunner.executor.cluster.hearing.unheard import complete_unheard
-from labrunner.executor.cluster.homecoming import coming_home
+from labrunner.executor.cluster.homecoming import coming_home, find_way_home
 from labrunner.executor.cluster.losses import Losses
 from labrunner.executor.cluster.members.headwatch import HeadLost
 from labrunner.executor.cluster.members.node import NODE_PACE, Node, NodePace
@@ -38,6 +38,7 @@ from labrunner.executor.door import Discard, Executor
 from labrunner.executor.local import LocalExecutor
 from labrunner.executor.release import throw_away
 from labrunner.files.strangers.masking import make_masker
+from labrunner.files.strangers.removal import remove_if_possible
 from labrunner.files.uninterrupted import wait_out
 from labrunner.records.completion import AttemptEnd, Cancelled, Completion
 from labrunner.sandbox.door import Check, SandboxMaker, Survivor
@@ -146,7 +147,10 @@ class RayExecutor:
         if assignment.token in self._kept_here and self._here is not None:
             await self._here.release(assignment, drop)
             return
-        await throw_away(set_scene(self._context, assignment).folders, drop)
+        folders = set_scene(self._context, assignment).folders
+        await throw_away(folders, drop)
+        if (left := find_way_home(folders.root)).exists():
+            await asyncio.to_thread(remove_if_possible, left)
         node = self._whereabouts.pop(assignment.token, None)
         if node is not None and not node.is_lost:
             with suppress(NodeLost, SandboxFailed):  # what can't be removed now is swept later

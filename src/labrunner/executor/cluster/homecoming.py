@@ -36,6 +36,11 @@ _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.E
 """No such file, or no plain one."""
 
 
+def find_way_home(root: Path) -> Path:
+    """Where what replaces an attempt's folder lies until it is whole; left there by who was killed."""
+    return root.with_name(f".{root.name}.home")
+
+
 @asynccontextmanager
 async def coming_home(
     root: Path, before: Before, masker: Masker, lent: Sequence[str] = ()
@@ -57,7 +62,7 @@ class Homecoming:
     def __init__(self, root: Path, before: Before, masker: Masker, lent: Sequence[str] = ()) -> None:
         """Nothing is touched before the first piece; `lent` is what its calls on a node were paid of."""
         self._root, self._masker, self._lent = root, masker, lent
-        self._place = root.with_name(f".{root.name}.home") if before == "replaced" else root
+        self._place = find_way_home(root) if before == "replaced" else root
         self._unpacking: Unpacking | None = None
 
     def take(self, piece: bytes, told: bytes) -> None:
