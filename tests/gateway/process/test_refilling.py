@@ -87,6 +87,17 @@ def test_what_was_not_lent_is_counted_where_it_lies(tmp_path: Path) -> None:
     assert paid(tmp_path)[:2] == (Decimal(), 10)
 
 
+def test_what_was_lent_once_stays_noted_where_less_is_lent_now(tmp_path: Path) -> None:
+    folder = write(tmp_path / "trials/t/1")
+    begin_away(folder, MONEY, folder)
+    write(folder, [cost("there", 4.0)])
+    end_away(folder)
+    begin_away(folder, ("tokens",), folder)
+    write(folder, [cost("there again", 8.0)])
+    end_away(folder)
+    assert paid(tmp_path)[:2] == (Decimal(), 0)
+
+
 def test_what_is_on_its_way_home_is_counted_where_it_comes_from(tmp_path: Path) -> None:
     home = write(tmp_path / "trials/t/.1.home", [cost("here", 1.0), cost("there", 4.0)])
     folder = write(tmp_path / "trials/t/1", [cost("here", 1.0)])

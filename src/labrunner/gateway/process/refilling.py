@@ -46,8 +46,10 @@ def begin_away(folder: Path, names: Iterable[str], place: Path) -> None:
     But for those that lie in its folder already, as far as these were paid here.
     Raises DamagedRun, StoreError.
     """
-    here = _sum_here(folder).amounts
-    write_away(place, AwayNote(run_id=_name_run(folder), here={name: here[name] for name in names}))
+    here, run_id = _sum_here(folder).amounts, _name_run(folder)
+    before = read_away(folder, run_id) or AwayNote(run_id=run_id)
+    known = {*names, *before.here, *before.away} & here.keys()  # what is not lent any more was lent before
+    write_away(place, AwayNote(run_id=run_id, here={name: here[name] for name in known}))
 
 
 def end_away(place: Path) -> None:

@@ -203,6 +203,20 @@ async def test_each_call_is_counted_once_by_who_goes_on_wherever_the_one_before_
     assert money.granted["tokens"] == 63
 
 
+@pytest.mark.parametrize("lending", [Budget(cost_usd=None, tokens=100)], indirect=True)
+async def test_what_was_lent_of_what_is_limited_no_more_is_not_forgotten(lending: Lending) -> None:
+    spent = {"cost_usd": Decimal(3)}
+    loan = Statement(granted={"cost_usd": Decimal(5)}, returned={"cost_usd": Decimal(2)}, spent=spent)
+    write_lent(lending.gateway, LentRecord(lent={"first": LentTo(node=NAME, loan=loan)}))
+    worker = await lending.start()
+    worker.say("first", money=ask_for(7, "tokens"))
+    await until(lambda: any(lend.money is not None for lend in worker.lent))
+    known = read_lent(lending.gateway).lent["first"].loan
+    assert known.granted == {"cost_usd": Decimal(5), "tokens": Decimal(7)}
+    assert known.returned["cost_usd"] == 2
+    assert known.spent["cost_usd"] == 3
+
+
 def make(folder: Path) -> Path:
     folder.mkdir(parents=True)
     return folder

@@ -6,7 +6,7 @@ spent as far as nobody knows better.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -21,7 +21,7 @@ from labrunner.executor.door import PREFLIGHT
 from labrunner.experiment.options.table import find_option
 from labrunner.experiment.run_policy import LOCAL
 from labrunner.files.uninterrupted import see_out, wait_out
-from labrunner.gateway.metering.fund import Amounts, Fund, Statement
+from labrunner.gateway.metering.fund import Amounts, Fund, Loan, Statement
 from labrunner.gateway.metering.lentrecord import LentRecord, LentTo, read_lent, write_lent
 from labrunner.gateway.process.control import Lend, Stated
 from labrunner.gateway.process.introduction import find_place
@@ -55,6 +55,8 @@ class Treasury:
         self._caps = limits_of(context.experiment.policy.budget)
         self._is_needed = any(each.models for each in context.experiment.variants)
         self._money: Fund | None = None
+        self._lent_before: Mapping[str, LentTo] = {}
+        """Also of what is limited no more: it may be again."""
         self._places: dict[str, Fund] = {}
         self._nodes: dict[str, str] = {}
         """The node of each gateway that ever was."""
@@ -104,7 +106,7 @@ class Treasury:
             if self._money is not None or not self._caps:
                 return
             record, paid = await asyncio.to_thread(self._look)
-            fund = Fund(self._caps, paid)
+            fund, self._lent_before = Fund(self._caps, paid), record.lent
             for instance, lent in record.lent.items():
                 self._nodes[instance] = lent.node
                 fund.hear(instance, lent.loan)
@@ -246,12 +248,11 @@ class Treasury:
             self._saved = granted
 
     def _write_loans(self, fund: Fund) -> dict[str, LentTo]:
+        nothing = LentTo(node="", loan=Statement(granted={}, returned={}, spent={}))
         return {
             instance: LentTo(
                 node=self._nodes[instance],
-                loan=Statement(
-                    granted=dict(loan.granted), returned=dict(loan.returned), spent=dict(loan.spent)
-                ),
+                loan=_lay_over(self._lent_before.get(instance, nothing).loan, loan),
             )
             for instance, loan in fund.loans.items()
         }
@@ -260,3 +261,12 @@ class Treasury:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _lay_over(before: Statement, loan: Loan) -> Statement:
+    """How a loan stands, as it is written."""
+    return Statement(
+        granted={**before.granted, **loan.granted},
+        returned={**before.returned, **loan.returned},
+        spent={**before.spent, **loan.spent},
+    )
