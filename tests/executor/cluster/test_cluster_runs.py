@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.calling import AGENT_SHOUTS, LAB, Answer, environment, lab, write_experiment
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_three
 from tests.kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)  # a cluster is a dozen processes of Python
@@ -33,14 +33,8 @@ TASKS = 6
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        for number in (1, 2, 3):
-            made.start(f"n{number}", labels={f"of{size}": "y" for size in NAMES if number <= size})
+    with running_three() as made:
         yield made
-    finally:
-        made.close()
 
 
 def digest_of(folder: Path, run_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labrunner.records.facts.model_call import CallRow
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_three
 from tests.kit.gateway.experiments import ASK_ONCE, CLIENT
 from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.provider import KEY, Provider, run_provider
@@ -24,14 +24,8 @@ NAMES = ("n1", "n2", "n3")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        for number, name in enumerate(NAMES, start=1):
-            made.start(name, labels={f"of{size}": "y" for size in (1, 2, 3) if number <= size})
+    with running_three() as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

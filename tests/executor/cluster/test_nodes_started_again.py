@@ -6,21 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.calling import lab, squeeze, write_experiment
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_nodes
 
 pytestmark = pytest.mark.timeout(400)  # a cluster is a dozen processes of Python
 
 
 @pytest.fixture
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        made.start("n1")
-        made.start("n2", labels={"used": "y"})
+    with running_nodes("n1", "n2", labels=lambda name: {"used": "y"} if name == "n2" else {}) as made:
         yield made
-    finally:
-        made.close()
 
 
 def test_a_run_begins_on_a_node_that_was_just_started_again(tmp_path: Path, cluster: RayCluster) -> None:

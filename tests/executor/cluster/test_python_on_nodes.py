@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.calling import lab, squeeze
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_three
 from tests.kit.solve.chatserver import ChatServer, Say, last_user, serving
 
 pytestmark = pytest.mark.timeout(400)  # a cluster is a dozen processes of Python
@@ -47,14 +47,8 @@ def shout():
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        for number, name in enumerate(NODES, 1):
-            made.start(name, labels={f"of{size}": "y" for size in (1, 2, 3) if number <= size})
+    with running_three() as made:
         yield made
-    finally:
-        made.close()
 
 
 def write_project(folder: Path) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from labrunner.executor.cluster.members.node import NODE_PACE
 from tests.kit.cli.calling import LAB, environment, squeeze
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_nodes
 from tests.kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)  # a cluster is a dozen processes of Python
@@ -37,14 +37,8 @@ def slow():
 
 @pytest.fixture
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        made.start("n1")
-        made.start("n2")  # without its head a node goes on
+    with running_nodes("n1", "n2") as made:  # without its head a node goes on
         yield made
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_nodes
 from tests.kit.gateway.experiments import CLIENT
 from tests.kit.gateway.killable import Killable, kill
 from tests.kit.gateway.provider import Fail, Provider, run_provider
@@ -55,14 +55,8 @@ REFUSAL = re.compile(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        for name in NAMES:
-            made.start(name)
+    with running_nodes(*NAMES) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -181,6 +181,31 @@ def _end(mark: str) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+
+
+@contextmanager
+def running_nodes(
+    *names: str, labels: Callable[[str], Mapping[str, str]] = lambda _: {}
+) -> Iterator[RayCluster]:
+    """A cluster of these nodes, the head first, while inside."""
+    pytest.importorskip("ray", reason="needs labrunner[ray]")
+    cluster = RayCluster.make()
+    try:
+        for name in names:
+            cluster.start(name, labels=labels(name))
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def running_three() -> Iterator[RayCluster]:
+    """Nodes n1 to n3, of which the label `of2: y` asks for the first two, and so on."""
+    places = {"n1": 1, "n2": 2, "n3": 3}
+    with running_nodes(
+        *places, labels=lambda name: {f"of{size}": "y" for size in (1, 2, 3) if places[name] <= size}
+    ) as cluster:
+        yield cluster
 
 
 _shared: list[RayCluster] = []

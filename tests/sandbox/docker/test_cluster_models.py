@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from labrunner.gateway.metering.lentrecord import read_lent
-from tests.kit.executor.rayclusters import RayCluster
+from tests.kit.executor.rayclusters import RayCluster, running_nodes
 from tests.kit.gateway.experiments import CLIENT
 from tests.kit.gateway.killable import Killable
 from tests.kit.gateway.provider import Provider, run_provider
@@ -35,13 +35,8 @@ open("answer.txt", "w").write(said)
 
 @pytest.fixture
 def cluster() -> Iterator[RayCluster]:
-    pytest.importorskip("ray", reason="needs labrunner[ray]")
-    made = RayCluster.make()
-    try:
-        made.start("n1")
+    with running_nodes("n1") as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest_asyncio.fixture
