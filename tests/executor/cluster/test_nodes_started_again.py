@@ -10,10 +10,14 @@ from tests.kit.executor.rayclusters import RayCluster, running_nodes
 
 pytestmark = pytest.mark.timeout(400)  # a cluster is a dozen processes of Python
 
+SLOW_TO_NOTICE = {"RAY_health_check_failure_threshold": "12"}
+"""A busy machine takes longer to start a node than Ray, else, to find that one is dead."""
+
 
 @pytest.fixture
 def cluster() -> Iterator[RayCluster]:
-    with running_nodes("n1", "n2", labels=lambda name: {"used": "y"} if name == "n2" else {}) as made:
+    labels = {"n1": {}, "n2": {"used": "y"}}
+    with running_nodes(*labels, labels=labels.__getitem__, env=SLOW_TO_NOTICE) as made:
         yield made
 
 

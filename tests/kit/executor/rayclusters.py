@@ -185,14 +185,16 @@ def _end(mark: str) -> None:
 
 @contextmanager
 def running_nodes(
-    *names: str, labels: Callable[[str], Mapping[str, str]] = lambda _: {}
+    *names: str,
+    labels: Callable[[str], Mapping[str, str]] = lambda _: {},
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[RayCluster]:
     """A cluster of these nodes, the head first, while inside."""
     pytest.importorskip("ray", reason="needs labrunner[ray]")
     cluster = RayCluster.make()
     try:
         for name in names:
-            cluster.start(name, labels=labels(name))
+            cluster.start(name, labels=labels(name), env=env)
         yield cluster
     finally:
         cluster.close()
